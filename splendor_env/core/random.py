@@ -1,0 +1,44 @@
+"""The hash behind every draw. Nothing else in the core is random.
+
+A draw is a pure function of (seed, stream, position in the stream): nothing has to be stored to
+know the future of a game, and hiding the future from a search means replacing one seed.
+"""
+
+import numpy as np
+
+from splendor_env.core._jit import jit
+
+NOBLE_STREAM = 3
+"""Streams 0 to 2 are the decks of the three levels; this one chooses the nobles."""
+SEED_STREAM = 4
+"""Stream that derives the seed of one game from another seed."""
+HIDDEN_STREAM = 5
+"""Stream that resamples hidden cards."""
+CHOICE_STREAM = 6
+"""Stream of the random agent."""
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
+_MIX_2 = np.uint64(0x94D049BB133111EB)
+_S27, _S30, _S31, _S32 = np.uint64(27), np.uint64(30), np.uint64(31), np.uint64(32)
+
+
+@jit
+def hash_seed(seed, stream, position):
+    """64 random bits for a place in a stream.
+
+    The finalizer is that of SplitMix64 (Steele, Lea, Flood 2014, variant 13 of Stafford).
+    """
+    bits = seed + _GOLDEN * (np.uint64(stream) + np.uint64(1))
+    for word in (np.uint64(position), _S32):
+        bits = (bits ^ word) + _GOLDEN
+        bits = (bits ^ (bits >> _S30)) * _MIX_1
+        bits = (bits ^ (bits >> _S27)) * _MIX_2
+        bits = bits ^ (bits >> _S31)
+    return bits
+
+
+@jit
+def draw_below(seed, stream, position, bound):
+    """A uniform int64 below `bound` (bound < 2**31; the bias is below bound / 2**32)."""
+    return np.int64(((hash_seed(seed, stream, position) >> _S32) * np.uint64(bound)) >> _S32)
