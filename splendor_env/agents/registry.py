@@ -1,0 +1,79 @@
+"""From a spec string to an agent. The only place that looks for `training`, at run time.
+
+Specs: a name (`random`, `greedy`), `ppo:DIRECTORY` (a policy written by a trainer; needs a
+checkout of the project), or `package.module:ARGUMENT` (your own module: it must have a function
+`make_agent(argument, seed)` that returns an `Agent`).
+"""
+
+import importlib
+from typing import Protocol
+
+import numpy as np
+
+from splendor_env.agents.builtin import GreedyAgent, RandomAgent
+from splendor_env.core.state import Rules, SplendorError
+
+_BUILTIN = {"random": RandomAgent, "greedy": GreedyAgent}
+
+
+class Agent(Protocol):
+    """Chooses actions for many games at once; its seed is fixed at construction."""
+
+    name: str
+
+    def act(self, games: np.ndarray, rules: Rules, game_id: np.ndarray) -> np.ndarray:
+        """Choose for the seat to move in each game.
+
+        Args:
+            games: (B,) GAME. In the arena these are copies in which everything the mover cannot
+                see has been drawn anew.
+            rules: The variant, the same for all games.
+            game_id: (B,) int64, by which an agent can keep what it knows of a game.
+
+        Returns:
+            (B,) int32 legal actions.
+        """
+        ...
+
+
+def agent_specs() -> dict[str, str]:
+    """Every kind of spec with a line about it."""
+    return {
+        "random": "a uniformly random legal action",
+        "greedy": "one-step heuristic: the best own position after the action",
+        "ppo:DIRECTORY": "a policy trained here, from its directory of weights and JSON",
+        "package.module:ARGUMENT": "your own: the module's make_agent(argument, seed)",
+    }
+
+
+def make_agent(spec: str, seed: int = 0) -> Agent:
+    """Make the agent that `spec` names.
+
+    Raises:
+        SplendorError: Unknown spec, or what it names is missing or broken.
+    """
+    kind, separator, argument = spec.partition(":")
+    if not separator and kind in _BUILTIN:
+        return _BUILTIN[kind](seed)
+    if separator and kind == "ppo":
+        return _training().make_agent(argument, seed)
+    if separator and "." in kind:
+        return _import(kind, spec).make_agent(argument, seed)
+    raise SplendorError(f"unknown agent {spec!r}; agents are {', '.join(agent_specs())}")
+
+
+def _training():
+    try:
+        return importlib.import_module("training.policy_agent")
+    except ModuleNotFoundError as error:
+        raise SplendorError(
+            f"agents of the kind ppo: need a checkout of the project with its extra `train` "
+            f"installed ({error})"
+        ) from error
+
+
+def _import(module: str, spec: str):
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise SplendorError(f"agent {spec!r}: {error}") from error
