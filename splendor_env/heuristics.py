@@ -32,15 +32,16 @@ _WORD = 64
 
 # Weights of the greedy baseline, in prestige points.
 _PER_BONUS = 0.9
-_SECOND_PLAN = 0.35
+_SECOND_PLAN = 0.2
 _DENIAL = 0.25
-_PER_RESERVE = 1.2
-_PER_EXCESS = 0.3
+_PER_RESERVE = 0.8
+_PER_EXCESS = 0.1
 _WIN = 100.0
+_NOT_IN_BANK = 4
 _NOBLE_DISCOUNT = 0.55 ** np.arange(10)
 """What a noble is worth now, by the bonuses still missing."""
-_DISCOUNT = 0.75 ** np.arange(43)
-"""What a card is worth now, by the tokens still missing; those the bank lacks count thrice."""
+_DISCOUNT = 0.75 ** np.arange(85)
+"""What a card is worth now, by the tokens still missing; those the bank lacks count extra."""
 
 
 @jit
@@ -196,12 +197,10 @@ def _value_of_bonuses(game, bonuses):
 def _value_of_plan(game, card, tokens, bonuses):
     """What a card adds once it is bought, discounted by the tokens still to collect for it."""
     after = bonuses + GEM[CARD_BONUS[card]]
-    worth = (
-        CARD_POINTS[card] + _value_of_bonuses(game, after) - _value_of_bonuses(game, bonuses)
-    )
+    worth = CARD_POINTS[card] + _value_of_bonuses(game, after) - _value_of_bonuses(game, bonuses)
     missing = floor_subtract(floor_subtract(CARD_COST[card], bonuses), tokens)
     not_in_bank = total(floor_subtract(missing, game.bank))
-    needed = max(0, total(missing) - gold_of(tokens)) + 2 * not_in_bank
+    needed = max(0, total(missing) - gold_of(tokens)) + _NOT_IN_BANK * not_in_bank
     return worth * _DISCOUNT[needed]
 
 

@@ -67,13 +67,12 @@ def core_fields(game: np.record, rules: Rules) -> dict[str, object]:
         "decks": decks_of(game),
         "reserved": [[c for c in game.reserved[seat].tolist() if c >= 0] for seat in seats],
         "reserved_blind": [
-            [bool(b) for b, c in zip(game.reserved_blind[s], game.reserved[s], strict=True) if c >= 0]
-            for s in seats
+            game.reserved_blind[seat][game.reserved[seat] >= 0].astype(bool).tolist()
+            for seat in seats
         ],
         "nobles": game.nobles[: rules.num_nobles].tolist(),
         "noble_owner": [
-            owner if owner >= 0 else None
-            for owner in game.noble_owner[: rules.num_nobles].tolist()
+            owner if owner >= 0 else None for owner in game.noble_owner[: rules.num_nobles].tolist()
         ],
         "player": int(game.player),
         "phase": Phase(game.phase).name,

@@ -10,14 +10,15 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
-from numba.core import event
+from numba.core import config, event
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_CONFIG = cast(Any, config)  # its settings are set at run time and have no types
 _PACKAGE = Path(__file__).parents[1]
 
 
@@ -28,7 +29,7 @@ def _digest() -> str:
         content = path.read_bytes()
         if path.suffix == ".csv" or b"import jit" in content or path.parent.name == "core":
             digest.update(content)
-    digest.update(repr((numba.__version__, np.__version__, numba.config.BOUNDSCHECK)).encode())
+    digest.update(repr((numba.__version__, np.__version__, _CONFIG.BOUNDSCHECK)).encode())
     return digest.hexdigest()
 
 
@@ -70,16 +71,16 @@ class _Announcer(event.Listener):
 _CACHE_FOLDER = _cache_folder()
 event.register("numba:compile", _Announcer())
 
-if numba.config.DISABLE_JIT:
+if _CONFIG.DISABLE_JIT:
     # Unjitted, the hash of `random.py` wraps around as intended, but NumPy warns about it.
     np.seterr(over="ignore")
 
 
 def jit(function: F) -> F:
     """Compile `function` on first use, without the interpreter lock, cached on disk."""
-    previous = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = _CACHE_FOLDER
+    previous = _CONFIG.CACHE_DIR
+    _CONFIG.CACHE_DIR = _CACHE_FOLDER
     try:
-        return numba.njit(cache=bool(_CACHE_FOLDER), nogil=True)(function)
+        return cast(F, numba.njit(cache=bool(_CACHE_FOLDER), nogil=True)(function))
     finally:
-        numba.config.CACHE_DIR = previous
+        _CONFIG.CACHE_DIR = previous

@@ -101,4 +101,3 @@ ACTION_RANGES = {
     "pass": (PASS, NUM_ACTIONS),
 }
 """Kind of action: its first index and the index after its last."""
-

@@ -12,7 +12,7 @@ from splendor_env.core import hidden, observation, rules
 from splendor_env.core._jit import jit
 from splendor_env.core.actions import ACTION_NAMES, NUM_ACTIONS
 from splendor_env.core.observation import OBSERVATION_SIZE
-from splendor_env.core.random import SEED_STREAM, hash_seed
+from splendor_env.core.random import SEED_STREAM, check_seed, hash_seed
 from splendor_env.core.state import GAME, EndReason, IllegalActionError, Rules, check_rules
 
 _WORD = 64
@@ -185,8 +185,12 @@ class Batch:
         self.reset(0)
 
     def reset(self, seed: int) -> None:
-        """Deal all games anew from `seed`."""
-        deal_games(self.games, self.rules, np.uint64(seed % 2**64))
+        """Deal all games anew from `seed` (64 bits): game i does not depend on how many there are.
+
+        Raises:
+            SplendorError: Not such a seed.
+        """
+        deal_games(self.games, self.rules, check_seed(seed))
         self.reward[:] = 0
         self.terminated[:] = False
         self.truncated[:] = False

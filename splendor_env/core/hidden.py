@@ -103,6 +103,6 @@ def position_hash(game):
         noble = np.int64(game.nobles[slot]) + 1
         owner = np.int64(game.noble_owner[slot]) + 1
         bits = hash_seed(bits, slot, np.uint64(noble * 8 + owner))
-    for counter in (game.player, game.phase, game.rounds, game.passes, game.pending + 1):
-        bits = hash_seed(bits, 0, np.uint64(np.int64(counter)))
-    return hash_seed(bits, 0, np.uint64(np.int64(game.end_reason)))
+    turn = np.int64(game.player) + (np.int64(game.phase) << 8) + (np.int64(game.rounds) << 16)
+    rest = (np.int64(game.pending) + 1 << 8) + (np.int64(game.end_reason) << 16) + game.passes
+    return hash_seed(hash_seed(bits, 0, np.uint64(turn)), 0, np.uint64(rest))

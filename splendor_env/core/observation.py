@@ -167,7 +167,7 @@ def _card_features() -> np.ndarray:
     table = np.zeros((NUM_CARDS + NUM_LEVELS, _CARD), np.float32)
     bonus, points, level = NUM_COLORS, 2 * NUM_COLORS, 2 * NUM_COLORS + 1
     for card in range(NUM_CARDS):
-        table[card, :NUM_COLORS] = np.float32(unpack(CARD_COST[card])[:NUM_COLORS]) * _PER_TOKEN
+        table[card, :NUM_COLORS] = np.array(unpack(CARD_COST[card])[:NUM_COLORS]) / 7
         table[card, bonus + CARD_BONUS[card]] = 1
         table[card, points] = CARD_POINTS[card] / 5
         table[card, level + CARD_LEVEL[card]] = 1
@@ -273,9 +273,7 @@ def _write_card(card, out, row):
 @jit
 def _write_missing(game, card, seat, out, row):
     due = floor_subtract(CARD_COST[card], game.bonuses[seat])
-    _write_gems(
-        floor_subtract(due, game.tokens[seat]), NUM_COLORS, _PER_TOKEN, out, row + _CARD
-    )
+    _write_gems(floor_subtract(due, game.tokens[seat]), NUM_COLORS, _PER_TOKEN, out, row + _CARD)
 
 
 @jit

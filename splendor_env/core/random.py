@@ -7,6 +7,7 @@ know the future of a game, and hiding the future from a search means replacing o
 import numpy as np
 
 from splendor_env.core._jit import jit
+from splendor_env.core.state import SplendorError
 
 NOBLE_STREAM = 3
 """Streams 0 to 2 are the decks of the three levels; this one chooses the nobles."""
@@ -21,6 +22,18 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
 _S27, _S30, _S31, _S32 = np.uint64(27), np.uint64(30), np.uint64(31), np.uint64(32)
+
+
+def check_seed(seed: object) -> np.uint64:
+    """A user's seed as the core takes it.
+
+    Raises:
+        SplendorError: Not an integer of 64 bits.
+    """
+    is_integer = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
+    if not is_integer or not 0 <= seed < 2**64:  # type: ignore[operator]
+        raise SplendorError(f"seed must be an integer 0 to 2**64 - 1, not {seed!r}")
+    return np.uint64(seed)  # type: ignore[arg-type]
 
 
 @jit

@@ -133,7 +133,7 @@ def check_rules(rules: Rules) -> Rules:
 
 
 def _rules(num_players: int, changes: dict[str, int]) -> Rules:
-    if isinstance(num_players, bool) or num_players not in COLORED_TOKENS:
+    if isinstance(num_players, bool) or num_players not in (2, 3, 4):
         raise SplendorError(f"num_players must be 2, 3 or 4, not {num_players!r}")
     unknown = sorted(set(changes) - set(Rules._fields))
     if unknown:
@@ -149,9 +149,7 @@ def standard(num_players: int = 2, **changes: int) -> Rules:
 
 def rulebook_2014(num_players: int = 2, **changes: int) -> Rules:
     """The English rulebook of 2014: always three different tokens, payment by choice."""
-    return _rules(
-        num_players, {"take_fewer": TakeFewer.NEVER, "payment": Payment.CHOICE} | changes
-    )
+    return _rules(num_players, {"take_fewer": TakeFewer.NEVER, "payment": Payment.CHOICE} | changes)
 
 
 def later_printing(num_players: int = 2, **changes: int) -> Rules:
@@ -196,7 +194,7 @@ def resolve_rules(rules: "Rules | str" = "standard", num_players: int | None = N
                 f"num_players={num_players!r} contradicts rules for {rules.num_players} players"
             )
         return check_rules(rules)
-    if rules not in PRESETS:
+    if not isinstance(rules, str) or rules not in PRESETS:
         raise SplendorError(f"unknown rules {rules!r}; presets are {', '.join(PRESETS)}")
     return PRESETS[rules](2 if num_players is None else num_players)
 
@@ -218,7 +216,7 @@ GAME = np.dtype(
                 ("deck", np.int8, (NUM_LEVELS, int(LEVEL_SIZE[0]))),  # cards not drawn, unordered
                 ("deck_size", np.int8, NUM_LEVELS),
                 ("reserved", np.int8, (MAX_PLAYERS, MAX_RESERVED)),  # packed, oldest first, or -1
-                ("reserved_blind", np.int8, (MAX_PLAYERS, MAX_RESERVED)),  # 1: only the owner saw it
+                ("reserved_blind", np.int8, (MAX_PLAYERS, MAX_RESERVED)),  # 1: unseen by others
                 ("nobles", np.int8, MAX_NOBLES),  # noble or -1, by slot
                 ("noble_owner", np.int8, MAX_NOBLES),  # seat or -1
                 ("player", np.int8),  # seat to act; of the last action when over
@@ -232,4 +230,3 @@ GAME = np.dtype(
     )
 )
 """The record of one game."""
-
