@@ -86,6 +86,23 @@ def write_victory_shares(games, rules_, out):
 
 
 @jit
+def _deal_next(games, rows, rules_):
+    """Deal, in the given rows, the game that follows: its seed is derived from the last one."""
+    for row in rows:
+        seed = hash_seed(games[row].seed, SEED_STREAM, 0)
+        rules.deal(games[row], rules_, seed)
+
+
+@jit
+def _refresh(games, rows, rules_, observation_, action_mask, player):
+    for row in rows:
+        game = games[row]
+        observation.observe(game, rules_, game.player, observation_[row])
+        write_action_mask(game, rules_, action_mask[row])
+        player[row] = game.player
+
+
+@jit
 def _find_illegal(games, actions, rules_):
     """Index of the first game whose action is illegal (-1 is allowed), or -1."""
     for i in range(games.shape[0]):
@@ -197,20 +214,18 @@ class Batch:
         self.refresh()
 
     def reset_where(self, rows: np.ndarray) -> None:
-        """Deal the next game in the given rows ((B,) bool or indices)."""
+        """Deal the next game in the given rows ((B,) bool, or indices)."""
         rows = np.arange(self.num_games)[rows]
-        for row in rows:
-            game = self.games[row : row + 1]
-            deal_games(game, self.rules, game["seed"][0])
+        _deal_next(self.games, rows, self.rules)
+        self.reward[rows] = 0
         self.terminated[rows] = False
         self.truncated[rows] = False
-        self.refresh()
+        self.refresh(rows)
 
-    def refresh(self) -> None:
+    def refresh(self, rows: np.ndarray | slice = slice(None)) -> None:
         """Recompute observation, action_mask and player after `games` was changed from outside."""
-        self.player[:] = self.games["player"]
-        observe_games(self.games, self.rules, self.player, self.observation)
-        write_action_masks(self.games, self.rules, self.action_mask)
+        rows = np.arange(self.num_games)[rows]
+        _refresh(self.games, rows, self.rules, self.observation, self.action_mask, self.player)
 
     def step(self, actions: np.ndarray) -> None:
         """Apply `actions` (B,) int32, one for the seat to move in each game; -1 skips a game.
