@@ -6,7 +6,9 @@ checkout of the project), or `package.module:ARGUMENT` (your own module: it must
 """
 
 import importlib
-from typing import Protocol
+from collections.abc import Callable
+from types import ModuleType
+from typing import Protocol, cast
 
 import numpy as np
 
@@ -58,11 +60,11 @@ def make_agent(spec: str, seed: int = 0) -> Agent:
     if separator and kind == "ppo":
         return _training().make_agent(argument, seed)
     if separator and "." in kind:
-        return _import(kind, spec).make_agent(argument, seed)
+        return _own_factory(kind, spec)(argument, seed)
     raise SplendorError(f"unknown agent {spec!r}; agents are {', '.join(agent_specs())}")
 
 
-def _training():
+def _training() -> ModuleType:
     try:
         return importlib.import_module("training.policy_agent")
     except ModuleNotFoundError as error:
@@ -72,8 +74,11 @@ def _training():
         ) from error
 
 
-def _import(module: str, spec: str):
+def _own_factory(module: str, spec: str) -> Callable[[str, int], Agent]:
     try:
-        return importlib.import_module(module)
-    except ModuleNotFoundError as error:
+        factory = getattr(importlib.import_module(module), "make_agent", None)
+    except ImportError as error:
         raise SplendorError(f"agent {spec!r}: {error}") from error
+    if not callable(factory):
+        raise SplendorError(f"agent {spec!r}: {module} has no function make_agent(argument, seed)")
+    return cast(Callable[[str, int], Agent], factory)

@@ -59,7 +59,7 @@ class _Announcer(event.Listener):
         if not self.is_silent and module.startswith("splendor_env"):
             self.is_silent = True
             print(
-                "splendor_env: compiling the game engine, once per version (about 20 seconds) ...",
+                "splendor_env: compiling the game engine, once per version (about 10 seconds) ...",
                 file=sys.stderr,
                 flush=True,
             )

@@ -1,0 +1,433 @@
+"""The command `splendor`: reads arguments, calls the parts, prints. It knows no rule of the game.
+
+What only one command needs is imported there, so that `splendor --help` is quick.
+"""
+
+import importlib
+import json
+import os
+import secrets
+import sys
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from splendor_env import PRESETS, Game, SplendorError, __version__
+from splendor_env.core.state import resolve_rules
+
+if TYPE_CHECKING:
+    from splendor_env.evaluation import MatchResult
+
+_REPORT_GAMES = 1000
+"""Games against each opponent in the evaluation after training."""
+_REPORT_SEED = 2**31
+"""Above the seeds that a config may have: the deals of the report have not been trained on."""
+
+app = typer.Typer(
+    help="The board game Splendor for reinforcement learning: train, evaluate, play.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+# Typer does not export the base of its usage errors, which older versions take from Click.
+_UsageError: Any = typer.BadParameter.__bases__[0]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command and return the exit code: 2 for a user's mistake, told in one line."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    try:
+        return app(arguments or ["--help"], prog_name="splendor", standalone_mode=False) or 0
+    except (KeyboardInterrupt, typer.Abort):
+        return 130
+    except SplendorError as error:
+        message = str(error)
+    except _UsageError as error:
+        command = error.ctx.command_path if error.ctx else "splendor"
+        message = f"{error.format_message().rstrip('.')}; see `{command} --help`"
+    print(f"error: {' '.join(message.split())}", file=sys.stderr)
+    return 2
+
+
+def _integer(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not an integer") from None
+
+
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        print(f"splendor_env {__version__}")
+        raise typer.Exit
+
+
+def _epilog(*examples: str) -> str:
+    return "\b\nExamples:\n" + "\n".join(f"  splendor {example}" for example in examples)
+
+
+_Players = Annotated[
+    int, typer.Option(parser=_integer, metavar="N", help="Number of players, 2 to 4.")
+]
+_Preset = Annotated[
+    str, typer.Option(metavar="PRESET", help="Rules; `splendor presets` lists them.")
+]
+_Json = Annotated[
+    Path | None, typer.Option("--json", metavar="FILE", help="Write the figures to FILE too.")
+]
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", is_eager=True, callback=_print_version, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """Options that stand before the command."""
+
+
+@app.command(
+    epilog=_epilog(
+        "train configs/quickstart.toml",
+        "train configs/quickstart.toml --set seed=1 --set learning_rate=1e-4",
+        "train runs/quickstart --resume",
+    )
+)
+def train(
+    config: Annotated[
+        Path, typer.Argument(metavar="CONFIG", help="A TOML file, or the folder of a run.")
+    ],
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change one setting; repeatable."),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with an interrupted run.")
+    ] = False,
+) -> None:
+    """Train a policy by masked self-play, then evaluate it against random and greedy.
+
+    Weights, logs and `evaluation.json` are written into the folder of the run.
+    """
+    configs = _training("config")
+    load = configs.load_run_config if config.is_dir() else configs.load_config
+    settings = load(config, changes or [])
+    run = _training("sb3_ppo").train(settings, resume=resume)
+    results = _evaluate(
+        f"ppo:{run}",
+        ["random", "greedy"],
+        settings.rules,
+        settings.num_players,
+        _REPORT_GAMES,
+        _REPORT_SEED,
+    )
+    _print_results(results)
+    _write_json(Path(run, "evaluation.json"), {"results": [asdict(result) for result in results]})
+    print(f"run: {run}")
+
+
+def _training(module: str) -> ModuleType:
+    try:
+        return importlib.import_module(f"training.{module}")
+    except ModuleNotFoundError as error:
+        raise SplendorError(
+            f"training needs a checkout of the project with its extra `train` installed ({error})"
+        ) from error
+
+
+@app.command(
+    epilog=_epilog(
+        "evaluate greedy --against random",
+        "evaluate ppo:runs/quickstart --against random --against greedy --json out.json",
+    )
+)
+def evaluate(
+    agent: Annotated[
+        str, typer.Argument(metavar="AGENT", help="Spec; `splendor agents` lists them.")
+    ],
+    against: Annotated[
+        list[str], typer.Option(metavar="AGENT", help="Plays all other seats; repeatable.")
+    ],
+    games: Annotated[
+        int,
+        typer.Option(
+            parser=_integer,
+            metavar="N",
+            help="Games per opponent, rounded up to a multiple of the players.",
+        ),
+    ] = 1000,
+    players: _Players = 2,
+    seed: Annotated[
+        int, typer.Option(parser=_integer, metavar="N", help="Seed of the deals and the agents.")
+    ] = 0,
+    rules: _Preset = "standard",
+    json_file: _Json = None,
+) -> None:
+    """Let an agent play matches, in every seat of every deal, and state its win share.
+
+    A shared victory counts as its share, a truncated game as 1/players. The interval is Wilson's
+    at 95 %. No agent can see decks or the other seats' secret reserves.
+    """
+    _check_json(json_file)
+    results = _evaluate(agent, against, rules, players, games, seed)
+    _print_results(results)
+    if results[0].games != games:
+        print(f"{results[0].games} games for {games}: every deal is played once from each seat")
+    if json_file is not None:
+        _write_json(json_file, {"results": [asdict(result) for result in results]})
+
+
+def _evaluate(
+    agent: str, against: list[str], rules: Any, players: int, games: int, seed: int
+) -> "list[MatchResult]":
+    from rich.progress import Progress
+
+    from splendor_env.agents import make_agent
+    from splendor_env.evaluation import play_specs
+
+    rules = resolve_rules(rules, players)
+    for spec in against:
+        make_agent(spec)  # a mistake in the last one must not cost the games before it
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        results = []
+        for opponent in against:
+            task = progress.add_task(f"against {opponent}")
+            results.append(
+                play_specs(
+                    agent,
+                    opponent,
+                    rules,
+                    games,
+                    seed,
+                    lambda done, total, task=task: progress.update(
+                        task, completed=done, total=total
+                    ),
+                )
+            )
+    return results
+
+
+def _print_results(results: "list[MatchResult]") -> None:
+    """One column for each opponent."""
+    first = results[0]
+    print(f"{first.agent}: {first.players} players, {first.rules} rules, seed {first.seed}")
+    table = Table("against")
+    for result in results:
+        table.add_column(result.against, justify="right", overflow="fold")
+
+    def add_row(label: str, cells: Iterable[object]) -> None:
+        table.add_row(label, *map(str, cells))
+
+    add_row("games", (result.games for result in results))
+    add_row("win share", (f"{result.win_share:.1%}" for result in results))
+    add_row("95 % interval", (_interval(result) for result in results))
+    add_row("ties", (result.ties for result in results))
+    add_row("rounds", (f"{result.rounds:.1f}" for result in results))
+    add_row("points", (f"{result.points:.1f}" for result in results))
+    add_row("points of others", (f"{result.points_against:.1f}" for result in results))
+    add_row("truncated", (result.truncated for result in results))
+    add_row("illegal", (result.illegal for result in results))
+    add_row("illegal by others", (result.illegal_against for result in results))
+    table.add_section()
+    for seat in range(first.players):
+        in_seat = [result.by_seat[seat] for result in results]
+        add_row(f"in seat {seat}", (f"{one.win_share:.1%} ({_interval(one)})" for one in in_seat))
+    _console().print(table)
+    for result in results:
+        if result.first_illegal is not None:
+            print(f"first illegal action against {result.against}: {result.first_illegal}")
+
+
+def _console() -> Console:
+    # Paths and specs may hold brackets and colons, which are no markup.
+    return Console(markup=False, emoji=False)
+
+
+def _interval(result: Any) -> str:
+    return f"{result.low:.1%} to {result.high:.1%}"
+
+
+def _check_json(path: Path | None) -> None:
+    """Refuse a file that cannot be written before the work is done."""
+    if path is None:
+        return
+    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise SplendorError(f"--json must be a file in a writable folder, not {str(path)!r}")
+
+
+def _write_json(path: Path, content: object) -> None:
+    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+
+@app.command(epilog=_epilog("play", "play --against greedy --players 3 --seat 1 --seed 7"))
+def play(
+    against: Annotated[
+        str, typer.Option(metavar="AGENT", help="Spec of the agent in all other seats.")
+    ] = "greedy",
+    players: _Players = 2,
+    seat: Annotated[
+        int, typer.Option(parser=_integer, metavar="N", help="Your seat; seat 0 moves first.")
+    ] = 0,
+    seed: Annotated[
+        int | None,
+        typer.Option(parser=_integer, metavar="N", help="Seed of the deal; by default a new one."),
+    ] = None,
+    rules: _Preset = "standard",
+) -> None:
+    """Play in the terminal. `help` during the game explains the moves."""
+    from splendor_env.agents import make_agent
+
+    game = Game(rules, players, secrets.randbits(64) if seed is None else seed)
+    if not 0 <= seat < players:
+        raise SplendorError(f"seat must be 0 to {players - 1}, not {seat}")
+    opponent = make_agent(against, 0 if seed is None else seed)
+    own_turns: list[int] = []  # length of the history before each of the human's moves
+    while not game.is_over:
+        if game.player != seat:
+            print(f"Seat {game.player}: {_move_of(opponent, game)}")
+            continue
+        print(f"\n{game.board(seat)}\n\n{_numbered(game.legal_moves)}")
+        if not _take_turn(game, own_turns):
+            return
+    print(f"\n{game.board(seat)}\n\n{_farewell(game, seat)}")
+
+
+_PLAY_HELP = """\
+Type the number of a move or the move itself:
+  take W U G      three different tokens (or two, or one); W U G R K are the colours
+  take R R        two alike
+  reserve 2-3     the third card of level 2; `reserve deck 1` the top of a deck
+  buy 1-4         a face-up card; `buy reserved 2` from your hand
+  return gold     one token above the limit; noble 2; pay gold for R; done; pass
+Or: undo (your last move, and all since), help, quit."""
+
+
+def _numbered(moves: list[str]) -> str:
+    """The moves with their numbers from 1, in three columns."""
+    cells = [f"{number:3} {move:<20}" for number, move in enumerate(moves, 1)]
+    return "\n".join(
+        "".join(cells[start : start + 3]).rstrip() for start in range(0, len(cells), 3)
+    )
+
+
+def _move_of(agent: Any, game: Game) -> str:
+    """Push the agent's move, chosen without what its seat cannot see, and return it."""
+    import numpy as np
+
+    from splendor_env.core.random import HIDDEN_STREAM, hash_seed
+
+    hidden_seed = hash_seed(game.games["seed"][0], HIDDEN_STREAM, len(game.history))
+    shown = game.determinize(game.player, int(hidden_seed)).games
+    game.push(int(agent.act(shown, game.rules, np.array([game.player], np.int64))[0]))
+    return game.history[-1]
+
+
+def _take_turn(game: Game, own_turns: list[int]) -> bool:
+    """Read lines until one changes the game; False if the human leaves."""
+    while True:
+        try:
+            line = input("> ").strip()
+        except EOFError:
+            print()
+            return False
+        if line == "quit":
+            return False
+        if line == "help":
+            print(_PLAY_HELP)
+        elif line == "undo" and own_turns:
+            turn = own_turns.pop()
+            while len(game.history) > turn:
+                game.undo()
+            return True
+        elif line == "undo":
+            print("You have made no move to undo.")
+        elif line:
+            try:
+                _push_typed(game, line)
+            except SplendorError as error:
+                print(error)
+                continue
+            own_turns.append(len(game.history) - 1)
+            return True
+
+
+def _push_typed(game: Game, line: str) -> None:
+    numbered = {str(number): move for number, move in enumerate(game.legal_moves, 1)}
+    if line.isdecimal() and line not in numbered:
+        raise SplendorError(f"moves are numbered 1 to {len(numbered)}, not {line}")
+    game.push(numbered.get(line, line))
+
+
+def _farewell(game: Game, seat: int) -> str:
+    if seat not in game.winners:
+        return "You have not won." if game.winners else "Nobody has won."
+    return "You have won." if len(game.winners) == 1 else "You share the victory."
+
+
+@app.command(epilog=_epilog("bench", "bench --players 2 --json bench.json"))
+def bench(
+    players: Annotated[
+        str, typer.Option(metavar="N,...", help="Numbers of players, separated by commas.")
+    ] = "2,3,4",
+    json_file: _Json = None,
+) -> None:
+    """Measure the speed of the engine on one core of this machine."""
+    from splendor_env.bench import machine, measure_engine, measure_start
+
+    if not all(number.strip() in ("2", "3", "4") for number in players.split(",")):
+        raise SplendorError(f"--players must be 2, 3 or 4, or several as 2,3,4, not {players!r}")
+    _check_json(json_file)
+    about = machine()
+    print(", ".join(f"{key} {value}" for key, value in about.items()))
+    start = measure_start()
+    counts = sorted({int(number) for number in players.split(",")})
+    figures = {str(count): measure_engine(count) | start for count in counts}
+    table = Table()
+    table.add_column("players")
+    for count in figures:
+        table.add_column(count, justify="right")
+    for key in figures[str(counts[0])]:
+        table.add_row(key, *(_figure(figures[count][key]) for count in figures))
+    _console().print(table)
+    if json_file is not None:
+        _write_json(json_file, figures | {"machine": about})
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+
+
+@app.command(epilog=_epilog("agents", "evaluate greedy --against random"))
+def agents() -> None:
+    """List the kinds of agents that `evaluate` and `play` take."""
+    from splendor_env.agents import agent_specs
+
+    _print_list("agent", agent_specs())
+
+
+@app.command(epilog=_epilog("presets", "evaluate greedy --against random --rules rulebook_2014"))
+def presets() -> None:
+    """List the rule presets that `--rules` takes."""
+    _print_list("preset", {name: preset.__doc__ or "" for name, preset in PRESETS.items()})
+
+
+def _print_list(kind: str, lines: dict[str, str]) -> None:
+    table = Table(kind, "meaning")
+    for name, line in lines.items():
+        table.add_row(name, line)
+    _console().print(table)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,249 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from splendor_env.agents import make_agent
+from splendor_env.core.actions import ACTION_NAMES
+from splendor_env.core.batch import deal_games, write_action_masks
+from splendor_env.core.state import GAME, SplendorError, standard
+from splendor_env.evaluation import play_match, play_specs
+
+
+class FirstLegal:
+    """Deterministic, and keeps copies of everything that it was asked."""
+
+    name = "first legal"
+
+    def __init__(self):
+        self.asked = []
+
+    def choose(self, mask, games):
+        return mask.argmax(1)
+
+    def act(self, games, rules, game_id):
+        self.asked.append((games.copy(), game_id.copy()))
+        mask = np.zeros((len(games), len(ACTION_NAMES)), np.int8)
+        write_action_masks(games, rules, mask)
+        return self.choose(mask, games).astype(np.int32)
+
+    @property
+    def games(self):
+        return np.concatenate([games for games, _ in self.asked])
+
+    @property
+    def game_id(self):
+        return np.concatenate([game_id for _, game_id in self.asked])
+
+
+class Peeker(FirstLegal):
+    """Chooses by the seed and the deck that it is shown."""
+
+    def choose(self, mask, games):
+        key = games["seed"] ^ games["deck"][:, 0, 0].astype(np.uint64)
+        order = np.argsort(-mask, axis=1, kind="stable")
+        pick = key % mask.sum(1).astype(np.uint64)
+        return order[np.arange(len(games)), pick.astype(np.int64)]
+
+
+class Cheat(FirstLegal):
+    """Plays an illegal action in round 3."""
+
+    name = "cheat"
+
+    def __init__(self, action=-1):
+        super().__init__()
+        self.action = action
+
+    def choose(self, mask, games):
+        illegal = mask.argmin(1) if self.action is None else self.action
+        return np.where(games["rounds"] >= 3, illegal, mask.argmax(1))
+
+
+def without_time(result):
+    return replace(result, seconds=0.0)
+
+
+@pytest.mark.parametrize("num_players", [2, 3, 4])
+@pytest.mark.parametrize("make", [lambda: make_agent("greedy"), Peeker])
+def test_identical_deterministic_agents_score_exactly_one_nth(num_players, make):
+    rules = standard(num_players, target_points=6)
+    result = play_match(make(), make(), rules, 20 * num_players)
+    assert result.win_share == 1 / num_players
+    assert result.points == result.points_against
+    assert len({seat.win_share for seat in result.by_seat}) > 1
+    assert result.illegal == result.illegal_against == 0 and result.first_illegal is None
+
+
+def test_greedy_beats_random():
+    result = play_specs("greedy", "random", standard(2), 400)
+    assert result.win_share >= 0.97
+    assert result.low < result.win_share < result.high
+    assert (result.agent, result.against, result.games) == ("greedy", "random", 400)
+    assert 20 < result.rounds < 40 and result.points >= 15 > result.points_against
+
+
+def test_random_is_no_better_than_itself():
+    result = play_specs("random", "random", standard(3), 600)
+    assert result.low < 1 / 3 < result.high
+
+
+@pytest.mark.parametrize("num_players", [2, 3, 4])
+def test_games_are_rounded_up_to_full_rotations(num_players):
+    result = play_specs("greedy", "greedy", standard(num_players, max_rounds=2), 7)
+    assert result.games == -(-7 // num_players) * num_players
+    assert [seat.seat for seat in result.by_seat] == list(range(num_players))
+    assert {seat.games for seat in result.by_seat} == {result.games // num_players}
+
+
+@pytest.mark.parametrize("num_players", [2, 3, 4])
+def test_a_truncated_game_counts_one_nth(num_players):
+    result = play_specs("greedy", "random", standard(num_players, max_rounds=3), 24)
+    assert result.truncated == result.games == 24
+    assert result.win_share == 1 / num_players
+    assert result.ties == result.stalemates == 0 and result.rounds == 3
+
+
+def test_a_stalemate_is_a_result_and_here_a_tie():
+    # Twelve tokens taken three at a time leave too few piles for a fourth take.
+    rules = standard(
+        2, token_limit=20, reserve_limit=0, gold_tokens=0, take_fewer=2, take_two_minimum=7
+    )
+    result = play_match(FirstLegal(), FirstLegal(), rules, 20)
+    assert 0 < result.stalemates == result.ties < 20
+    assert result.truncated == 0
+
+
+@pytest.mark.parametrize("action", [None, -1, 78, 10**12])
+def test_an_illegal_action_is_counted_and_forfeits_the_game(action):
+    rules = standard(3)
+    result = play_match(Cheat(action), FirstLegal(), rules, 9)
+    assert (result.illegal, result.illegal_against) == (9, 0)
+    assert result.win_share == 0 and result.rounds == 3 and result.ties == 0
+    assert result.first_illegal.startswith("cheat: illegal action")
+    assert "legal: take" in result.first_illegal
+
+
+def test_an_opponents_illegal_action_leaves_the_victory_to_the_others():
+    for num_players in (2, 3, 4):
+        result = play_match(
+            FirstLegal(), Cheat(), standard(num_players), 2 * num_players, games_at_once=3
+        )
+        assert (result.illegal, result.illegal_against) == (0, 2 * num_players)
+        assert result.win_share == pytest.approx(1 / (num_players - 1))
+
+
+@pytest.mark.parametrize("answer", [np.zeros(1, np.float32), np.zeros((1, 1), int), [0, 0, 0, 0]])
+def test_an_answer_that_is_not_one_integer_for_each_game_is_refused(answer):
+    agent = FirstLegal()
+    agent.act = lambda games, rules, game_id: answer
+    with pytest.raises(SplendorError, match="'first legal' must answer with 1 integers"):
+        play_match(agent, FirstLegal(), standard(2), 2)
+
+
+def test_agents_see_neither_seed_nor_deck_nor_anothers_blind_reserve():
+    class Reserver(FirstLegal):
+        def choose(self, mask, games):
+            blind = [ACTION_NAMES.index(f"reserve deck {level}") for level in (1, 2, 3)]
+            return np.where(
+                mask[:, blind].any(1), np.array(blind)[mask[:, blind].argmax(1)], mask.argmax(1)
+            )
+
+    rules = standard(2, max_rounds=6)
+    judged, opponent = FirstLegal(), Reserver()
+    play_match(judged, opponent, rules, 2 * 50, seed=5)
+    deals = np.zeros(50, GAME)
+    deal_games(deals, rules, np.uint64(5))
+    assert not np.isin(judged.games["seed"], deals["seed"]).any()
+    assert len(np.unique(judged.games["seed"])) > 0.9 * len(judged.games) / 2
+
+    # The opponent holds one card all the time; the judged agent is shown another at each look.
+    def first_reserve(agent, game, seat):
+        rows = agent.games[agent.game_id // 2 == game]
+        cards = rows["reserved"][:, seat, 0]
+        return set(cards[cards >= 0].tolist())
+
+    own = [first_reserve(opponent, game, seat=1) for game in range(0, 100, 2)]
+    shown = [first_reserve(judged, game, seat=1) for game in range(0, 100, 2)]
+    assert {len(cards) for cards in own} == {1}
+    assert np.mean([len(cards) for cards in shown]) > 3
+
+
+def test_an_agent_cannot_change_the_game_it_is_asked_about():
+    class Vandal(FirstLegal):
+        def act(self, games, rules, game_id):
+            actions = super().act(games, rules, game_id)
+            games["points"] = 40
+            return actions
+
+    rules = standard(2, max_rounds=5)
+    honest = play_match(FirstLegal(), FirstLegal(), rules, 4)
+    assert without_time(play_match(Vandal(), FirstLegal(), rules, 4)) == without_time(honest)
+
+
+def test_the_result_does_not_depend_on_the_games_at_once():
+    results = [
+        without_time(
+            play_match(
+                make_agent("greedy"), Peeker(), standard(3), 60, seed=3, games_at_once=games_at_once
+            )
+        )
+        for games_at_once in (1, 7, 1024)
+    ]
+    assert results[0] == results[1] == results[2]
+
+
+def test_no_more_games_are_under_way_than_allowed_and_each_seat_of_a_game_has_an_id():
+    judged, opponent = FirstLegal(), FirstLegal()
+    progress = []
+    rules = standard(3, max_rounds=4)
+    play_match(
+        judged,
+        opponent,
+        rules,
+        30,
+        games_at_once=5,
+        progress=lambda done, total: progress.append((done, total)),
+    )
+    assert max(len(games) for games, _ in judged.asked + opponent.asked) <= 5
+    assert progress == sorted(progress) and progress[-1] == (30, 30)
+    ids = np.concatenate((np.unique(judged.game_id), np.unique(opponent.game_id)))
+    assert sorted(ids) == list(range(90))
+
+
+def test_every_pairing_meets_the_same_deals():
+    first, second = FirstLegal(), FirstLegal()
+    rules = standard(2, max_rounds=1)
+    play_match(first, make_agent("random"), rules, 20, seed=9)
+    play_match(second, make_agent("greedy"), rules, 40, seed=9)
+    opening = first.games[first.game_id % 4 == 0]
+    assert len(opening) == 10
+    later = second.games[second.game_id % 4 == 0]
+    assert (opening["market"] == later["market"][:10]).all()
+    assert (opening["nobles"] == later["nobles"][:10]).all()
+    assert len(np.unique(later["market"], axis=0)) == 20
+
+
+def test_equal_seeds_give_equal_results_and_other_seeds_others():
+    results = [
+        without_time(play_specs("random", "greedy", standard(2, max_rounds=20), 40, seed))
+        for seed in (1, 1, 2)
+    ]
+    assert results[0] == results[1]
+    assert results[0].points_against != results[2].points_against
+
+
+def test_nonsense_is_refused():
+    agent = FirstLegal()
+    with pytest.raises(SplendorError, match="games must be at least 1, not 0"):
+        play_match(agent, agent, standard(2), 0)
+    with pytest.raises(SplendorError, match="games_at_once must be at least 1, not 0"):
+        play_match(agent, agent, standard(2), 1, games_at_once=0)
+    with pytest.raises(SplendorError, match="seed must be an integer"):
+        play_match(agent, agent, standard(2), 1, seed=-1)
+
+
+def test_the_rules_are_named_in_the_result():
+    assert play_specs("greedy", "greedy", standard(2), 2).rules == "standard"
+    changed = play_specs("greedy", "greedy", standard(2, max_rounds=2), 2)
+    assert changed.rules == "standard with max_rounds=2"

@@ -1,0 +1,280 @@
+import io
+import json
+import os
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+from splendor_env import Game, __version__
+from splendor_env.agents import make_agent
+from splendor_env.cli import main
+
+CHECKOUT = Path(__file__).parents[1]
+
+
+def run(*arguments):
+    return main([str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def typed(monkeypatch):
+    """Lets a test type lines, after which comes the end of the input."""
+    return lambda *lines: monkeypatch.setattr("sys.stdin", io.StringIO("".join(lines)))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("evaluate nobody --against random", "unknown agent 'nobody'; agents are random, greedy"),
+        ("evaluate greedy --against random --against nobody", "unknown agent 'nobody'"),
+        ("evaluate greedy --against random --players 5", "must be 2, 3 or 4, not 5"),
+        ("evaluate greedy --against random --rules official", "unknown rules 'official'; presets"),
+        ("evaluate greedy --against random --games 0", "games must be at least 1, not 0"),
+        ("evaluate greedy --against random --games many", "'many' is not an integer"),
+        ("evaluate greedy --against random --seed -1", "seed must be an integer 0 to 2**64 - 1"),
+        ("evaluate greedy --against random --json no/such/folder/x", "not 'no/such/folder/x'"),
+        ("evaluate greedy --against random --json .", "--json must be a file in a writable folder"),
+        ("evaluate greedy", "Missing option '--against'"),
+        ("evaluate --against random", "Missing argument"),
+        ("evaluate ppo:no/such/run --against random", "no/such/run"),
+        ("evaluate no.such.module:x --against random", "agent 'no.such.module:x'"),
+        ("evaluate greedy --agianst random", "--agianst"),
+        ("train no/such/config.toml", "no/such/config.toml"),
+        ("play --seat 2", "seat must be 0 to 1, not 2"),
+        ("play --players 1", "must be 2, 3 or 4, not 1"),
+        ("play --against nobody", "unknown agent 'nobody'"),
+        ("play --seed 1.5", "'1.5' is not an integer"),
+        ("play --rules official", "unknown rules 'official'"),
+        ("bench --players 5", "--players must be 2, 3 or 4, or several as 2,3,4, not '5'"),
+        ("bench --players 2,", "not '2,'"),
+        ("bench --json no/such/folder/x", "not 'no/such/folder/x'"),
+        ("learn", "No such command 'learn'"),
+    ],
+)
+def test_a_users_mistake_is_told_in_one_line_with_exit_code_2(arguments, message, capsys):
+    assert run(*arguments.split()) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("error: ") and err.count("\n") == 1
+    assert message in err
+
+
+@pytest.mark.parametrize("command", ["train", "evaluate", "play", "bench", "agents", "presets"])
+def test_help_teaches_with_an_example(command, capsys):
+    assert run(command, "--help") == 0
+    out = capsys.readouterr().out
+    assert f"  splendor {command}" in out.partition("Examples:")[2]
+
+
+def test_without_a_command_help_is_shown(capsys):
+    assert run() == 0
+    assert "Commands:" in capsys.readouterr().out
+
+
+def test_version(capsys):
+    assert run("--version") == 0
+    assert capsys.readouterr().out == f"splendor_env {__version__}\n"
+
+
+def test_the_command_is_quick_to_say_what_it_can_do_and_exits_with_its_code():
+    script = (
+        "import sys; from splendor_env.cli import main; code = main(sys.argv[1:]); "
+        "assert not {'torch', 'stable_baselines3', 'PIL'} & set(sys.modules); sys.exit(code)"
+    )
+    for arguments, code in (["--help"], 0), (["nonsense"], 2):
+        process = subprocess.run(
+            [sys.executable, "-c", script, *arguments],
+            env=os.environ | {"PYTHONPATH": str(CHECKOUT)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert process.returncode == code, process.stderr
+
+
+def test_ctrl_c_exits_with_130_and_without_a_traceback(monkeypatch, capsys):
+    def interrupt(*arguments, **settings):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("splendor_env.evaluation.play_specs", interrupt)
+    assert run("evaluate", "greedy", "--against", "random") == 130
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_agents_and_presets_are_listed(capsys):
+    assert run("agents") == 0
+    assert run("presets") == 0
+    out = capsys.readouterr().out
+    assert all(name in out for name in ("random", "greedy", "ppo:DIRECTORY", "rulebook_2014"))
+
+
+def test_evaluate_prints_and_writes_the_same_figures(tmp_path, capsys):
+    file = tmp_path / "result.json"
+    arguments = ["evaluate", "greedy", "--against", "random", "--against", "greedy"]
+    arguments += ["--games", 40, "--players", 3, "--seed", 5, "--json", file]
+    assert run(*arguments) == 0
+    out = capsys.readouterr().out
+    first, second = json.loads(file.read_text())["results"]
+    assert set(first) >= {
+        *("agent", "against", "players", "rules", "seed", "games", "win_share", "low", "high"),
+        *("ties", "rounds", "points", "points_against", "truncated", "illegal", "by_seat"),
+        "seconds",
+    }
+    assert (first["agent"], first["against"], first["players"]) == ("greedy", "random", 3)
+    assert (first["rules"], first["seed"], first["games"]) == ("standard", 5, 42)
+    assert second["against"] == "greedy" and second["win_share"] == 1 / 3
+    assert 0 <= first["low"] <= first["win_share"] <= first["high"] <= 1
+    assert first["illegal"] == first["truncated"] == 0
+    seats = first["by_seat"]
+    assert [set(seat) for seat in seats] == [{"seat", "games", "win_share", "low", "high"}] * 3
+    assert sum(seat["win_share"] for seat in seats) / 3 == pytest.approx(first["win_share"])
+    assert f"{first['win_share']:.1%}" in out and "33.3%" in out
+    assert "42 games for 40" in out
+
+
+def test_evaluate_twice_gives_the_same(tmp_path):
+    results = []
+    for name in ("one", "two"):
+        file = tmp_path / name
+        arguments = ["evaluate", "random", "--against", "random", "--games", 20, "--json", file]
+        assert run(*arguments, "--rules", "rulebook_2014", "--seed", 3) == 0
+        [result] = json.loads(file.read_text())["results"]
+        del result["seconds"]
+        results.append(result)
+    assert results[0] == results[1]
+    assert results[0]["rules"] == "rulebook_2014"
+
+
+def test_an_illegal_action_of_an_agent_is_named(monkeypatch, capsys):
+    class Cheat:
+        name = "cheat"
+
+        def act(self, games, rules, game_id):
+            return [77] * len(games)
+
+    module = types.ModuleType("cheating.agent")
+    monkeypatch.setattr(module, "make_agent", lambda argument, seed: Cheat(), raising=False)
+    monkeypatch.setitem(sys.modules, "cheating", types.ModuleType("cheating"))
+    monkeypatch.setitem(sys.modules, "cheating.agent", module)
+    assert run("evaluate", "cheating.agent:x", "--against", "random", "--games", 2) == 0
+    assert "cheat: illegal action 77 ('pass'); legal: take" in capsys.readouterr().out
+
+
+def test_a_whole_game_can_be_played_by_number_and_by_notation(typed, capsys):
+    game = Game(num_players=3, seed=11)
+    greedy = make_agent("greedy")
+    lines = []
+    while not game.is_over:
+        action = int(greedy.act(game.games, game.rules, None)[0])
+        if game.player == 1:
+            number = game.legal_actions.index(action) + 1
+            by_number = len(lines) % 2
+            lines.append(f"{number}\n" if by_number else f"{game.legal_moves[number - 1]}\n")
+        game.push(action)
+    typed(*lines)
+    assert run("play", "--players", 3, "--seat", 1, "--seed", 11) == 0
+    out = capsys.readouterr().out
+    # Greedy reads nothing hidden, hence the game is the same one.
+    assert game.board(1) in out
+    assert "Seat 1 (you)" in out
+    assert ("You have won." if game.winners == [1] else "You have not won.") in out
+    assert out.count("Seat 0: ") + out.count("Seat 2: ") == len(game.history) - len(lines)
+
+
+def test_bad_input_is_explained_and_the_same_turn_goes_on(typed, capsys):
+    typed("fly\n", "0\n", "46\n", "buy 3-1\n", "undo\n", "\n", "help\n", "quit\n")
+    assert run("play", "--seed", 3) == 0
+    out = capsys.readouterr().out
+    assert "cannot read move 'fly'" in out
+    assert "moves are numbered 1 to 45, not 0" in out
+    assert "moves are numbered 1 to 45, not 46" in out
+    assert "illegal action" in out and "'buy 3-1'" in out
+    assert "You have made no move to undo." in out
+    assert "reserve deck 1" in out and "help, quit" in out
+    assert out.count("Round 1: seat 0 plays.") == 1 and "Seat 1:" not in out
+
+
+@pytest.mark.parametrize("seat", [0, 1])
+def test_undo_takes_back_ones_own_last_move_and_all_since(seat, typed, capsys):
+    typed("take W U G\n", "take W U R\n", "undo\n", "undo\n", "undo\n")
+    assert run("play", "--seed", 3, "--seat", seat, "--against", "random") == 0
+    boards = capsys.readouterr().out.split("Round ")[1:]
+    assert [board[0] for board in boards] == list("12321")
+    # Each board repeats, up to the list of moves and what is typed after it.
+    boards = [board.partition("\n\n  1 ")[0] for board in boards]
+    assert boards[3] == boards[1] and boards[4] == boards[0]
+
+
+def test_the_end_of_the_input_leaves_the_game(typed, capsys):
+    typed()
+    assert run("play", "--seat", 1) == 0
+    out, err = capsys.readouterr()
+    assert "Seat 0: " in out and err == ""
+
+
+def test_the_board_shows_ones_own_secrets_only(typed, capsys):
+    typed("reserve deck 3\n")
+    assert run("play", "--seed", 3, "--against", "random") == 0
+    out = capsys.readouterr().out
+    game = Game(seed=3)
+    game.push("reserve deck 3")
+    own = [line for line in game.board(0).splitlines() if line not in game.board(1).splitlines()]
+    assert any(line in out for line in own)
+
+
+@pytest.fixture
+def fake_training(monkeypatch, tmp_path):
+    """A trainer that notes what it is asked for and writes a greedy policy."""
+    calls = []
+
+    def load_config(path, overrides):
+        calls.append((path, overrides))
+        return types.SimpleNamespace(rules="standard", num_players=3)
+
+    def load_run_config(path, overrides):
+        calls.append("run")
+        return load_config(path, overrides)
+
+    def train(config, resume=False):
+        calls.append(resume)
+        return tmp_path
+
+    modules = {
+        "training": {},
+        "training.config": {"load_config": load_config, "load_run_config": load_run_config},
+        "training.sb3_ppo": {"train": train},
+        "training.policy_agent": {"make_agent": lambda argument, seed: make_agent("greedy")},
+    }
+    for name, content in modules.items():
+        module = types.ModuleType(name)
+        module.__dict__.update(content)
+        monkeypatch.setitem(sys.modules, name, module)
+    return calls
+
+
+def test_train_trains_then_evaluates_and_keeps_the_figures(
+    fake_training, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr("splendor_env.cli._REPORT_GAMES", 6)
+    arguments = ["train", "run.toml", "--set", "seed=1", "--set", "num_games=8", "--resume"]
+    assert run(*arguments) == 0
+    assert fake_training == [(Path("run.toml"), ["seed=1", "num_games=8"]), True]
+    results = json.loads((tmp_path / "evaluation.json").read_text())["results"]
+    assert [result["against"] for result in results] == ["random", "greedy"]
+    assert {(result["agent"], result["games"], result["players"]) for result in results} == {
+        (f"ppo:{tmp_path}", 6, 3)
+    }
+    assert str(tmp_path) in capsys.readouterr().out
+
+    fake_training.clear()
+    assert run("train", tmp_path, "--resume") == 0
+    assert fake_training == ["run", (tmp_path, []), True]
+
+
+def test_without_a_checkout_training_says_what_it_needs(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "training.config", None)
+    assert run("train", "configs/smoke.toml") == 2
+    assert "needs a checkout of the project" in capsys.readouterr().err
