@@ -179,8 +179,9 @@ def _read_bank(game: np.record, rules: Rules, bank: Mapping[str, int] | None) ->
     held = np.sum([unpack(tokens) for tokens in game.tokens], axis=0)
     rest = np.array(_totals(rules)) - held
     if (rest < 0).any():
-        color = _LETTERS[int(np.argmin(rest))]
-        raise SplendorError(f"seats hold more {color} tokens than the {max(_totals(rules))} there")
+        color = int(np.argmin(rest))
+        there = _totals(rules)[color]
+        raise SplendorError(f"seats hold more {_LETTERS[color]} tokens than the {there} there are")
     game.bank = pack(rest) if bank is None else _gems("bank", bank, rest.tolist())
 
 

@@ -13,7 +13,14 @@ from splendor_env.core._jit import jit
 from splendor_env.core.actions import ACTION_NAMES, NUM_ACTIONS
 from splendor_env.core.observation import OBSERVATION_SIZE
 from splendor_env.core.random import SEED_STREAM, check_seed, hash_seed
-from splendor_env.core.state import GAME, EndReason, IllegalActionError, Rules, check_rules
+from splendor_env.core.state import (
+    GAME,
+    EndReason,
+    IllegalActionError,
+    Rules,
+    SplendorError,
+    check_rules,
+)
 
 _WORD = 64
 
@@ -23,6 +30,13 @@ def deal_games(games, rules_, seed):
     """Deal every game of `games` (B,): game i from the i-th seed derived from `seed` (uint64)."""
     for i in range(games.shape[0]):
         rules.deal(games[i], rules_, hash_seed(seed, SEED_STREAM, i))
+
+
+@jit
+def deal_each(games, rules_, seeds):
+    """Deal each of `games` (B,) from its own seed (B,) uint64, as `deal_games` would it alone."""
+    for i in range(games.shape[0]):
+        rules.deal(games[i], rules_, hash_seed(seeds[i], SEED_STREAM, 0))
 
 
 @jit
@@ -83,14 +97,6 @@ def write_victory_shares(games, rules_, out):
     """Write the shares of the victory (B, N); 1/N where there is no result."""
     for i in range(games.shape[0]):
         rules.victory_shares(games[i], rules_, out[i])
-
-
-@jit
-def _deal_next(games, rows, rules_):
-    """Deal, in the given rows, the game that follows: its seed is derived from the last one."""
-    for row in rows:
-        seed = hash_seed(games[row].seed, SEED_STREAM, 0)
-        rules.deal(games[row], rules_, seed)
 
 
 @jit
@@ -215,11 +221,23 @@ class Batch:
 
     def reset_where(self, rows: np.ndarray) -> None:
         """Deal the next game in the given rows ((B,) bool, or indices)."""
+        self.deal_where(rows, self.games["seed"][rows])
+
+    def deal_where(self, rows: np.ndarray, seeds: np.ndarray) -> None:
+        """Deal games in the given rows, each from its own seed (uint64)."""
         rows = np.arange(self.num_games)[rows]
-        _deal_next(self.games, rows, self.rules)
+        games = self.games[rows]
+        deal_each(games, self.rules, seeds)
+        self.put(rows, games)
+
+    def put(self, rows: np.ndarray, games: np.ndarray) -> None:
+        """Set up positions (GAME) of these rules in the given rows, whatever they were."""
+        rows = np.arange(self.num_games)[rows]
+        self.games[rows] = games
+        end_reason = self.games["end_reason"][rows]
         self.reward[rows] = 0
-        self.terminated[rows] = False
-        self.truncated[rows] = False
+        self.truncated[rows] = end_reason == EndReason.ROUND_LIMIT
+        self.terminated[rows] = (end_reason != EndReason.RUNNING) & ~self.truncated[rows]
         self.refresh(rows)
 
     def refresh(self, rows: np.ndarray | slice = slice(None)) -> None:
@@ -231,16 +249,23 @@ class Batch:
         """Apply `actions` (B,) int32, one for the seat to move in each game; -1 skips a game.
 
         Raises:
+            SplendorError: Not B integers.
             IllegalActionError: With `check`, and then no game has changed.
         """
-        actions = np.ascontiguousarray(actions, np.int32)
+        actions = np.asarray(actions)
+        if actions.shape != (self.num_games,) or actions.dtype.kind not in "iu":
+            raise SplendorError(
+                f"actions must be {self.num_games} integers, not {actions.dtype} of shape "
+                f"{actions.shape}"
+            )
         if self.check:
-            illegal = _find_illegal(self.games, actions, self.rules)
+            illegal = _find_illegal(self.games, actions.astype(np.int64), self.rules)
             if illegal >= 0:
                 raise IllegalActionError(
                     illegal_action_message(int(actions[illegal]), self.action_mask[illegal])
                     + f" (game {illegal} of the batch)"
                 )
+        actions = actions.astype(np.int32)
         if self._pool is None:
             self._step_rows(self._slices[0], actions)
         else:

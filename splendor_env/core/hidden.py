@@ -9,7 +9,7 @@ import numpy as np
 from splendor_env.core._jit import jit
 from splendor_env.core.actions import BUY_RESERVED
 from splendor_env.core.cards import CARD_LEVEL, LEVEL_START, NUM_LEVELS
-from splendor_env.core.random import HIDDEN_STREAM, SEED_STREAM, draw_below, hash_seed
+from splendor_env.core.random import HIDDEN_STREAM, draw_below, hash_seed
 from splendor_env.core.state import MAX_RESERVED
 
 _ONE = np.uint64(1)
@@ -35,7 +35,8 @@ def determinize(game, rules, observer, seed):
     for level in range(NUM_LEVELS):
         unseen = _collect_unseen(game, rules, observer, level)
         _deal_unseen(game, rules, observer, level, unseen, seed)
-    game.seed = hash_seed(seed, SEED_STREAM, 0)
+    # Not SEED_STREAM: with the seed of the deal that would be the true future.
+    game.seed = hash_seed(seed, HIDDEN_STREAM, NUM_LEVELS * 64)
 
 
 @jit

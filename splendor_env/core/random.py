@@ -40,15 +40,18 @@ def check_seed(seed: object) -> np.uint64:
 def hash_seed(seed, stream, position):
     """64 random bits for a place in a stream.
 
-    The finalizer is that of SplitMix64 (Steele, Lea, Flood 2014, variant 13 of Stafford).
+    The seed is mixed before the position meets it, else neighbouring seeds would share places.
     """
-    bits = seed + _GOLDEN * (np.uint64(stream) + np.uint64(1))
-    for word in (np.uint64(position), _S32):
-        bits = (bits ^ word) + _GOLDEN
-        bits = (bits ^ (bits >> _S30)) * _MIX_1
-        bits = (bits ^ (bits >> _S27)) * _MIX_2
-        bits = bits ^ (bits >> _S31)
-    return bits
+    return _mix(_mix(seed + _GOLDEN * (np.uint64(stream) + np.uint64(1))) ^ np.uint64(position))
+
+
+@jit
+def _mix(bits):
+    """One step of SplitMix64 (Steele, Lea and Flood 2014), whose finalizer is Stafford's 13th."""
+    bits = bits + _GOLDEN
+    bits = (bits ^ (bits >> _S30)) * _MIX_1
+    bits = (bits ^ (bits >> _S27)) * _MIX_2
+    return bits ^ (bits >> _S31)
 
 
 @jit

@@ -1,0 +1,202 @@
+"""The random agent and the greedy baseline: legal, blind to what is hidden, strong enough."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from splendor_env import PRESETS, Game, standard
+from splendor_env.core.actions import ACTION_NAMES, NUM_ACTIONS
+from splendor_env.core.batch import Batch, determinize_games
+from splendor_env.heuristics import choose_greedy_in, choose_random_in
+
+EMPTY_MARKET = {f"{level}-{slot}": None for level in (1, 2, 3) for slot in (1, 2, 3, 4)}
+
+
+def greedy(game):
+    out = np.zeros(1, np.int32)
+    choose_greedy_in(game.games, game.rules, out)
+    return ACTION_NAMES[out[0]]
+
+
+def greedy_actions(batch):
+    out = np.zeros(batch.num_games, np.int32)
+    choose_greedy_in(batch.games, batch.rules, out)
+    return out
+
+
+def random_actions(batch, seed, position):
+    out = np.zeros(batch.num_games, np.int32)
+    choose_random_in(batch.games, batch.rules, np.uint64(seed), position, out)
+    return out
+
+
+def position(*seats, **fields):
+    return Game.from_dict({"nobles": [], "seats": [*seats, {}, {}][: max(2, len(seats))], **fields})
+
+
+@pytest.mark.parametrize("plies", [0, 3, 25])
+def test_random_choice_is_uniform_over_the_legal_actions(plies):
+    """Each count within five standard deviations, no other action ever."""
+    game = Game(seed=3)
+    for ply in range(plies):
+        game.push(game.legal_actions[ply % len(game.legal_actions)])
+    legal = game.legal_actions
+    num_draws = 20_000
+    games = np.repeat(game.games, num_draws)
+    out = np.zeros(num_draws, np.int32)
+    choose_random_in(games, game.rules, np.uint64(8), 0, out)
+    counts = np.bincount(out, minlength=NUM_ACTIONS)
+    assert np.flatnonzero(counts).tolist() == legal
+    mean = num_draws / len(legal)
+    assert np.abs(counts[legal] - mean).max() < 5 * np.sqrt(mean)
+
+
+def test_random_choice_reaches_actions_of_both_words():
+    """Actions from 64 up lie in the second word of the legal set."""
+    seat = {"bonuses": {"G": 4, "R": 4, "K": 4}}
+    game = position(seat, nobles=["00044", "00440"])
+    game.push("take W")
+    games = np.repeat(game.games, 500)
+    out = np.zeros(500, np.int32)
+    choose_random_in(games, game.rules, np.uint64(8), 0, out)
+    assert {ACTION_NAMES[action] for action in out} == {"noble 1", "noble 2"}
+
+
+def test_random_choice_follows_from_seed_and_position():
+    """Reproducible; another seed or position gives another choice."""
+    batch = Batch(standard(2), 200)
+    first = random_actions(batch, 1, 0)
+    assert (first == random_actions(batch, 1, 0)).all()
+    assert (first != random_actions(batch, 10_000_019, 0)).any()
+    assert (first != random_actions(batch, 1, 10**6)).any()
+
+
+@pytest.mark.parametrize(("preset", "num_players"), list(product(PRESETS, (2, 3, 4))))
+def test_greedy_is_legal_and_reads_nothing_hidden(preset, num_players):
+    """At every decision, against random seats too: the same action after redrawing secrets. B66."""
+    batch = Batch(PRESETS[preset](num_players), 32, check=True)
+    batch.reset(4)
+    phases = set()
+    for ply in range(150):
+        actions = greedy_actions(batch)
+        redrawn = batch.games.copy()
+        seeds = np.arange(32, dtype=np.uint64) + np.uint64(1_000 * ply)
+        determinize_games(redrawn, batch.rules, batch.player, seeds)
+        assert (redrawn["seed"] != batch.games["seed"]).any()
+        again = np.zeros(32, np.int32)
+        choose_greedy_in(redrawn, batch.rules, again)
+        assert (actions == again).all()
+        # A third of the moves is random, so that greedy meets positions of all kinds.
+        is_random = (np.arange(32) + ply) % 3 == 0
+        batch.step(np.where(is_random, random_actions(batch, 2, 32 * ply), actions))
+        phases |= set(batch.games["phase"].tolist())
+    assert {0, 2} <= phases
+    assert (1 in phases) == bool(batch.rules.payment)
+
+
+def test_greedy_takes_the_winning_buy():
+    """One point wins now; a dearer card or more tokens would not."""
+    seat = {"points": 14, "tokens": {"R": 4, "K": 3}, "bonuses": {"K": 3}}
+    market = {**EMPTY_MARKET, "1-1": "R40000", "1-2": "G00004", "2-1": "K50000"}
+    game = position({}, seat, player=1, market=market)
+    assert greedy(game) == "buy 1-2"
+
+
+def test_greedy_takes_the_winning_reserve():
+    """The card that wins may be in the hand."""
+    seat = {"points": 12, "reserved": ["K00363"], "bonuses": {"G": 3, "R": 6, "K": 3}}
+    assert greedy(position({}, seat, player=1)) == "buy reserved 1"
+
+
+@pytest.mark.parametrize(
+    ("reserved", "kept"), [("K50000", "W"), ("U05000", "U"), ("G00500", "G"), ("K00530", "G")]
+)
+def test_greedy_keeps_what_its_reserved_card_needs(reserved, kept):
+    """At the return step it does not give the first listed token, if its own plan needs it. A76."""
+    tokens = {"W": 3, "U": 3, "G": 3, "R": 2}
+    game = position(
+        {"reserved": [reserved], "tokens": tokens},
+        market=EMPTY_MARKET,
+        decks=[[], [], []],
+        phase="return",
+    )
+    assert game.legal_moves[0] == "return W"
+    choice = greedy(game)
+    assert choice.startswith("return")
+    assert choice != f"return {kept}"
+
+
+def test_greedy_does_not_return_gold_when_a_useless_colour_will_do():
+    """Gold stands for any colour. A76."""
+    tokens = {"W": 3, "U": 3, "G": 3, "gold": 2}
+    game = position({"reserved": ["K50000"], "tokens": tokens}, phase="return")
+    assert greedy(game) != "return gold"
+
+
+def test_greedy_takes_the_noble_that_an_opponent_is_near():
+    """Not the first listed. A76."""
+    mover = {"bonuses": {"U": 4, "G": 4, "R": 4}}
+    rival = {"bonuses": {"G": 3, "R": 4}}
+    game = position(mover, rival, nobles=["04400", "00440"], phase="noble")
+    assert game.legal_moves == ["noble 1", "noble 2"]
+    assert greedy(game) == "noble 2"
+
+
+def test_greedy_keeps_gold_when_it_pays():
+    """By choice of payment, a coloured token is worth less than gold with nothing to collect."""
+    seat = {"tokens": {"U": 2, "G": 2, "K": 1, "gold": 2}}
+    market = {**EMPTY_MARKET, "1-1": "W02201", "2-1": "K50000"}
+    game = position(seat, market=market, rules={"payment": 1})
+    game.push("buy 1-1")
+    assert greedy(game) == "done"
+
+
+def play_greedy_against_random(num_players, num_games, seed):
+    """Share of the victories of one greedy seat, which rotates, among random ones."""
+    batch = Batch(standard(num_players), num_games, auto_reset=False)
+    batch.reset(seed)
+    greedy_seat = np.arange(num_games) % num_players
+    share = np.zeros(num_games)
+    ply = 0
+    while True:
+        is_over = batch.terminated | batch.truncated
+        if is_over.all():
+            return share
+        actions = np.full(num_games, -1, np.int32)
+        rows = np.flatnonzero(~is_over)
+        games = batch.games[rows]
+        chosen, drawn = np.zeros(len(rows), np.int32), np.zeros(len(rows), np.int32)
+        choose_greedy_in(games, batch.rules, chosen)
+        choose_random_in(games, batch.rules, np.uint64(seed), ply * num_games, drawn)
+        ply += 1
+        is_greedy = batch.player[rows] == greedy_seat[rows]
+        actions[rows] = np.where(is_greedy, chosen, drawn)
+        batch.step(actions)
+        ended = (batch.terminated | batch.truncated) & ~is_over
+        reward = batch.reward[np.arange(num_games), greedy_seat]
+        share[ended] = (reward[ended] * (num_players - 1) + 1) / num_players
+
+
+@pytest.mark.parametrize("num_players", [2, 3, 4])
+def test_greedy_beats_random(num_players):
+    """One greedy seat, rotating, against random ones.
+
+    Measured over 20,000 games each with seed 777: 99.8 %, 99.9 % and 99.6 % of the victories for
+    2, 3 and 4 players.
+    """
+    share = play_greedy_against_random(num_players, 1_000, seed=31)
+    assert share.mean() >= 0.99
+
+
+def test_greedy_games_are_as_short_as_people_play():
+    """Greedy against itself: 27.8 rounds on average over 5,000 games with seed 777."""
+    batch = Batch(standard(2), 300, auto_reset=False)
+    batch.reset(31)
+    while True:
+        is_over = batch.terminated | batch.truncated
+        if is_over.all():
+            break
+        batch.step(np.where(is_over, -1, greedy_actions(batch)))
+    assert batch.truncated.mean() < 0.01
+    assert 20 <= batch.games["rounds"].mean() <= 30
