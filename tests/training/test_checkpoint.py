@@ -1,0 +1,216 @@
+import hashlib
+import json
+import pickle
+
+import numpy as np
+import pytest
+
+pytest.importorskip("safetensors.torch")
+
+import torch
+
+from splendor_env.agents import make_agent
+from splendor_env.agents.builtin import RandomAgent
+from splendor_env.core.actions import NUM_ACTIONS
+from splendor_env.core.batch import Batch
+from splendor_env.core.observation import LAYOUT_VERSION, OBSERVATION_SIZE
+from splendor_env.core.state import SplendorError, standard
+from splendor_env.evaluation.arena import play_match
+from training.checkpoint import load_policy, save_policy, write_atomically
+from training.networks import NetworkSizes, PolicyNetwork
+from training.policy_agent import PolicyAgent
+
+SIZES = NetworkSizes(OBSERVATION_SIZE, NUM_ACTIONS, 16, 1, 1)
+
+
+def make_network(seed=0, sizes=SIZES):
+    torch.manual_seed(seed)
+    return PolicyNetwork(sizes)
+
+
+def save(folder, network, step=10):
+    save_policy(folder, network, standard(2), step=step, evaluation={"random": 0.5})
+
+
+def edit(folder, **changes):
+    about = json.loads((folder / "policy.json").read_text())
+    (folder / "policy.json").write_text(json.dumps(about | changes))
+
+
+@pytest.mark.parametrize("layers", [(1, 1), (0, 2), (2, 0), (0, 0)])
+def test_a_policy_reads_back(tmp_path, layers):
+    network = make_network(sizes=NetworkSizes(OBSERVATION_SIZE, NUM_ACTIONS, 16, *layers))
+    save(tmp_path, network)
+    loaded, about = load_policy(tmp_path)
+    observation = torch.rand(3, OBSERVATION_SIZE)
+    for one, two in zip(network(observation), loaded(observation), strict=True):
+        assert torch.equal(one, two)
+    assert loaded(observation)[0].shape == (3, NUM_ACTIONS)
+    assert loaded(observation)[1].shape == (3, 1)
+    assert about["step"] == 10
+    assert about["evaluation"] == {"random": 0.5}
+    assert about["rules"] == standard(2)._asdict()
+    assert "torch" in about["versions"]
+
+
+def test_a_newer_policy_takes_the_place_of_the_older(tmp_path):
+    save(tmp_path, make_network(0), step=1)
+    save(tmp_path, make_network(1), step=2)
+    assert load_policy(tmp_path)[1]["step"] == 2
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "policy.json",
+        "weights-000000000002.safetensors",
+    ]
+
+
+def test_a_crash_between_the_two_files_leaves_the_old_pair(tmp_path, monkeypatch):
+    save(tmp_path, make_network(0), step=1)
+
+    def crash(path, content):
+        if path.suffix == ".json":
+            raise KeyboardInterrupt
+        write_atomically(path, content)
+
+    monkeypatch.setattr("training.checkpoint.write_atomically", crash)
+    with pytest.raises(KeyboardInterrupt):
+        save(tmp_path, make_network(1), step=2)
+    network, about = load_policy(tmp_path)
+    assert about["step"] == 1
+    assert torch.equal(network.policy[0].weight, make_network(0).policy[0].weight)
+
+
+def test_an_unfinished_write_leaves_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr("os.fsync", lambda _: (_ for _ in ()).throw(OSError("disk full")))
+    with pytest.raises(OSError, match="disk full"):
+        write_atomically(tmp_path / "file", b"new")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_loading_unpickles_nothing(tmp_path, monkeypatch):
+    save(tmp_path, make_network())
+
+    def fail(*args, **kwargs):
+        raise AssertionError("something was unpickled")
+
+    for name in ("load", "loads", "Unpickler"):
+        monkeypatch.setattr(pickle, name, fail)
+    monkeypatch.setattr(torch, "load", fail)
+    load_policy(tmp_path)
+
+
+def test_missing_files_are_named(tmp_path):
+    with pytest.raises(SplendorError, match=r"no policy in .*nowhere"):
+        load_policy(tmp_path / "nowhere")
+    save(tmp_path, make_network())
+    next(tmp_path.glob("weights-*")).unlink()
+    with pytest.raises(SplendorError, match="cannot read the weights"):
+        load_policy(tmp_path)
+
+
+def test_broken_files_are_named(tmp_path):
+    save(tmp_path, make_network())
+    weights = next(tmp_path.glob("weights-*"))
+    content = weights.read_bytes()
+    weights.write_bytes(content[: len(content) // 2])
+    with pytest.raises(SplendorError, match="digest"):
+        load_policy(tmp_path)
+    (tmp_path / "policy.json").write_text('{"checkpoint_version": 1')
+    with pytest.raises(SplendorError, match=r"policy\.json is broken"):
+        load_policy(tmp_path)
+    for text in ("[]", "{}", '"x"', "null"):
+        (tmp_path / "policy.json").write_text(text)
+        with pytest.raises(SplendorError, match="broken"):
+            load_policy(tmp_path)
+
+
+def test_a_weights_file_that_is_no_safetensors_file_is_refused(tmp_path):
+    save(tmp_path, make_network())
+    content = pickle.dumps({"not": "weights"})
+    next(tmp_path.glob("weights-*")).write_bytes(content)
+    edit(tmp_path, sha256=hashlib.sha256(content).hexdigest())
+    with pytest.raises(SplendorError, match="does not hold the weights"):
+        load_policy(tmp_path)
+
+
+def test_weights_of_another_network_or_not_finite_are_refused(tmp_path):
+    save(tmp_path, make_network())
+    edit(tmp_path, network=SIZES._replace(layer_size=32)._asdict())
+    with pytest.raises(SplendorError, match="does not hold the weights"):
+        load_policy(tmp_path)
+    edit(tmp_path, network={"width": 3})
+    with pytest.raises(SplendorError, match="broken"):
+        load_policy(tmp_path)
+    network = make_network()
+    torch.nn.init.constant_(network.value[0].bias, torch.nan)
+    save(tmp_path, network)
+    with pytest.raises(SplendorError, match="not finite"):
+        load_policy(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "ours"),
+    [
+        ("observation_layout", LAYOUT_VERSION + 1, LAYOUT_VERSION),
+        ("observation_size", 999, OBSERVATION_SIZE),
+        ("num_actions", 42, NUM_ACTIONS),
+        ("checkpoint_version", 99, 1),
+    ],
+)
+def test_another_layout_is_refused_with_both_versions(tmp_path, key, value, ours):
+    save(tmp_path, make_network())
+    edit(tmp_path, **{key: value})
+    with pytest.raises(SplendorError, match=f"{key} {value}.* {ours}"):
+        load_policy(tmp_path)
+
+
+def test_weights_outside_the_folder_are_not_read(tmp_path):
+    save(tmp_path / "other", make_network())
+    save(tmp_path / "mine", make_network())
+    name = next((tmp_path / "other").glob("weights-*")).name
+    (tmp_path / "mine" / name).unlink()
+    edit(tmp_path / "mine", weights=f"../other/{name}")
+    with pytest.raises(SplendorError, match="cannot read the weights"):
+        load_policy(tmp_path / "mine")
+
+
+def test_the_agent_plays_the_likeliest_legal_action(tmp_path):
+    save(tmp_path / "policy", make_network())
+    agent = make_agent(f"ppo:{tmp_path}")
+    assert agent.name == f"ppo:{tmp_path}"
+    batch = Batch(standard(3), 32, check=True)
+    network = load_policy(tmp_path)[0]
+    for _ in range(60):
+        actions = agent.act(batch.games, batch.rules, np.arange(32))
+        assert actions.dtype == np.int32
+        with torch.inference_mode():
+            logits = network(torch.from_numpy(batch.observation))[0].numpy()
+        assert np.array_equal(actions, np.where(batch.action_mask, logits, -np.inf).argmax(1))
+        batch.step(actions)
+    # Through the arena too, which lets it see nothing hidden.
+    result = play_match(agent, RandomAgent(), standard(2), 4)
+    assert result.illegal == 0
+
+
+def test_a_sampling_agent_is_seeded_and_follows_the_probabilities():
+    network = make_network()
+    torch.nn.init.zeros_(network.policy[-1].weight)
+    games = np.repeat(Batch(standard(2), 1).games, 4000)
+    game_id = np.arange(4000)
+
+    def choose(seed):
+        agent = PolicyAgent(network, "", sample=True, seed=seed)
+        return agent.act(games, standard(2), game_id)
+
+    first = choose(1)
+    assert np.array_equal(first, choose(1))
+    assert not np.array_equal(first, choose(2))
+    counts = np.bincount(first, minlength=NUM_ACTIONS)
+    legal = Batch(standard(2), 1).action_mask[0] == 1
+    assert (counts[~legal] == 0).all()
+    expected = 4000 / legal.sum()
+    assert (abs(counts[legal] - expected) < 5 * expected**0.5).all()
+
+
+def test_a_missing_policy_is_an_error_of_the_user(tmp_path):
+    with pytest.raises(SplendorError, match="no policy in"):
+        make_agent(f"ppo:{tmp_path}")

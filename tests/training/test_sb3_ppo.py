@@ -1,0 +1,257 @@
+import csv
+import os
+import signal
+import threading
+from copy import deepcopy
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+pytest.importorskip("sb3_contrib")
+
+import torch
+
+from splendor_env.agents import make_agent
+from splendor_env.agents.builtin import RandomAgent
+from splendor_env.core.state import SplendorError, standard
+from splendor_env.envs.sb3 import SplendorVecEnv
+from splendor_env.evaluation.arena import play_match
+from training import sb3_ppo
+from training.checkpoint import load_policy, save_policy
+from training.config import Config, load_config, load_run_config
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def config(tmp_path):
+    return Config(
+        run_name="test",
+        runs_folder=str(tmp_path),
+        num_games=16,
+        rollout_steps=16,
+        batch_size=128,
+        total_steps=1024,
+        layer_size=16,
+        snapshot_every=256,
+        max_snapshots=3,
+        eval_every=512,
+        eval_games=4,
+        checkpoint_every=512,
+    )
+
+
+def read_metrics(run):
+    with (run / "metrics.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_the_smoke_config_trains_a_policy_that_plays(tmp_path):
+    config = load_config("configs/smoke.toml", [f"runs_folder={tmp_path}"])
+    run = sb3_ppo.train(config)
+    assert run == tmp_path / "smoke"
+    agent = make_agent(f"ppo:{run}")
+    assert play_match(agent, RandomAgent(), standard(2), 4).illegal == 0
+    _, about = load_policy(run)
+    assert about["step"] == config.total_steps
+    assert set(about["evaluation"]) == {"random", "greedy", "past"}
+    assert [int(row["step"]) for row in read_metrics(run)] == [4096, 8192]
+    assert (run / "learning_curve.png").read_bytes().startswith(b"\x89PNG")
+    assert list(run.glob("events.out.tfevents.*"))
+    assert load_run_config(run) == replace(config, runs_folder=str(run.parent))
+
+
+def test_the_same_seed_trains_the_same_policy(config):
+    def digest(seed):
+        short = replace(config, total_steps=512, seed=seed)
+        return load_policy(sb3_ppo.train(short))[1]["sha256"]
+
+    first = digest(1)
+    assert digest(1) == first
+    assert digest(2) != first
+
+
+@pytest.mark.parametrize("num_players", [3, 4])
+def test_three_and_four_players_train(config, num_players):
+    run = sb3_ppo.train(replace(config, num_players=num_players, total_steps=256, eval_games=3))
+    _, about = load_policy(run)
+    assert about["rules"]["num_players"] == num_players
+    agent = make_agent(f"ppo:{run}")
+    assert play_match(agent, RandomAgent(), standard(num_players), 4).illegal == 0
+
+
+def test_a_taken_name_gets_a_number(config, capsys):
+    short = replace(config, total_steps=256)
+    runs = [sb3_ppo.train(short) for _ in range(3)]
+    assert [run.name for run in runs] == ["test", "test-2", "test-3"]
+    assert "this run is" in capsys.readouterr().err
+    assert load_run_config(runs[2]).run_name == "test-3"
+
+
+@pytest.mark.parametrize(("num_shared", "num_separate"), [(1, 1), (0, 2), (2, 0)])
+def test_the_exported_network_is_the_trained_one(config, tmp_path, num_shared, num_separate):
+    config = replace(config, num_shared_layers=num_shared, num_separate_layers=num_separate)
+    env = SplendorVecEnv(standard(2), 16, [RandomAgent()])
+    model = sb3_ppo._make_model(config, env, seed=0)
+    model.learn(256)
+    opponents = sb3_ppo.Opponents(config, tmp_path / "pool", step=0)
+    opponents.update(model.policy)
+    save_policy(tmp_path, opponents.current.network, standard(2), step=256)
+    network, _ = load_policy(tmp_path)
+    observation = torch.from_numpy(env.reset())
+    masks = env.action_masks()
+    with torch.no_grad():
+        logits, value = network(observation)
+        distribution = model.policy.get_distribution(observation).distribution
+        expected_value = model.policy.predict_values(observation)
+    assert distribution is not None
+    assert torch.allclose(torch.log_softmax(logits, 1), distribution.logits, atol=1e-5)
+    assert torch.allclose(value, expected_value, atol=1e-5)
+    expected, _ = model.predict(observation.numpy(), action_masks=masks, deterministic=True)
+    actions = logits.masked_fill(~torch.from_numpy(masks), -torch.inf).argmax(1)
+    assert np.array_equal(actions.numpy(), expected)
+
+
+def test_the_pool_keeps_copies_over_the_whole_run(config, tmp_path):
+    opponents = sb3_ppo.Opponents(config, tmp_path / "pool", step=0)
+    steps = []
+    for step in range(0, 4096, 256):
+        if step and opponents.is_due(step):
+            opponents.add(step)
+        steps.append(list(opponents.past))
+    assert steps[3] == [256, 512, 768]
+    assert max(map(len, steps)) == 3
+    last = steps[-1]
+    assert len(set(np.diff(last))) == 1
+    assert last[-1] > 3000
+    agents, weights = opponents.draw()
+    names = [agent.name for agent in agents]
+    assert names == ["current", *(f"step {step}" for step in last), "greedy", "random"]
+    assert sum(weights) == pytest.approx(1)
+    again = sb3_ppo.Opponents(config, tmp_path / "pool", step=last[1])
+    assert list(again.past) == last[:2]
+
+
+def test_copies_in_the_pool_do_not_change_with_the_learner(config, tmp_path):
+    opponents = sb3_ppo.Opponents(config, tmp_path, step=0)
+    opponents.add(256)
+    for weight in opponents.current.network.parameters():
+        torch.nn.init.zeros_(weight)
+    assert opponents.past[256].network.policy[0].weight.any()
+
+
+def test_a_resumed_run_goes_on_with_steps_optimiser_rate_and_pool(config, capsys):
+    run = sb3_ppo.train(config)
+    first = read_metrics(run)
+    assert [int(row["step"]) for row in first] == [512, 1024]
+    pool = {path.name: path.read_bytes() for path in (run / "opponents").iterdir()}
+    before = torch_state(run)
+    seen = {}
+    make_model = sb3_ppo._make_model
+
+    def spy(*args, **kwargs):
+        model = make_model(*args, **kwargs)
+        learn = model.learn
+
+        def start(*args, **kwargs):
+            seen["step"] = model.num_timesteps
+            seen["optimizer"] = deepcopy(model.policy.optimizer.state_dict())
+            result = learn(*args, **kwargs)
+            seen["rate"] = model.lr_schedule(model._current_progress_remaining)
+            return result
+
+        model.learn = start
+        seen["model"] = model
+        return model
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sb3_ppo, "_make_model", spy)
+        patch.setattr("pickle.load", None)  # resuming reads tensors only
+        longer = replace(config, total_steps=2048)
+        assert sb3_ppo.train(longer, resume=True) == run
+    assert seen["step"] == 1024
+    assert torch.equal(
+        seen["optimizer"]["state"][0]["exp_avg"], before["policy.optimizer"]["state"][0]["exp_avg"]
+    )
+    assert seen["model"].num_timesteps == 2048
+    assert seen["rate"] == pytest.approx(0)
+    assert [int(row["step"]) for row in read_metrics(run)] == [512, 1024, 1536, 2048]
+    assert read_metrics(run)[:2] == first
+    assert load_policy(run)[1]["step"] == 2048
+    assert [path.name for path in run.glob("resume-*")] == ["resume-000000002048.pt"]
+    survivors = {path.name for path in (run / "opponents").iterdir()} & set(pool)
+    assert all((run / "opponents" / name).read_bytes() == pool[name] for name in survivors)
+    assert f"steps 1,024 to 2,048, {len(pool)} past selves" in " ".join(
+        capsys.readouterr().err.split()
+    )
+
+
+def torch_state(run):
+    return torch.load(next(run.glob("resume-*.pt")), weights_only=True)
+
+
+def test_resuming_needs_a_run_and_the_same_network(config):
+    with pytest.raises(SplendorError, match="not the folder of a run"):
+        sb3_ppo.train(config, resume=True)
+    run = sb3_ppo.train(replace(config, total_steps=256))
+    with pytest.raises(SplendorError, match="layer_size = 16: cannot resume with 32"):
+        sb3_ppo.train(replace(config, layer_size=32), resume=True)
+    resume = next(run.glob("resume-*.pt"))
+    resume.write_bytes(resume.read_bytes()[:1000])
+    with pytest.raises(SplendorError, match="cannot resume from"):
+        sb3_ppo.train(config, resume=True)
+    resume.unlink()
+    with pytest.raises(SplendorError, match="no checkpoint to resume from"):
+        sb3_ppo.train(config, resume=True)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_saves_and_exits(config, tmp_path, number):
+    handlers = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    timer = threading.Timer(1.5, os.kill, (os.getpid(), number))
+    timer.start()
+    with pytest.raises(SystemExit) as exit_:
+        sb3_ppo.train(replace(config, total_steps=10**7, eval_every=10**6, checkpoint_every=10**6))
+    timer.cancel()
+    assert exit_.value.code == 128 + number
+    assert handlers == (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM))
+    _, about = load_policy(tmp_path / "test")
+    assert 0 < about["step"] < 10**7
+    resumed = replace(config, total_steps=about["step"] + 256)
+    assert load_policy(sb3_ppo.train(resumed, resume=True))[1]["step"] >= about["step"] + 256
+
+
+def test_training_learns_to_beat_random(tmp_path):
+    config = load_config(
+        "configs/quickstart.toml",
+        [
+            f"runs_folder={tmp_path}",
+            "total_steps=65536",
+            "num_games=64",
+            "batch_size=1024",
+            "layer_size=128",
+            "eval_every=1000000",
+            "eval_games=100",
+        ],
+    )
+    run = sb3_ppo.train(config)
+    _, about = load_policy(run)
+    before = play_match(RandomAgent(1), RandomAgent(2), standard(2), 200).win_share
+    result = play_match(make_agent(f"ppo:{run}"), RandomAgent(3), standard(2), 200, seed=99)
+    assert result.low > before + 0.1, (result, about["evaluation"])
+
+
+def test_the_command_says_what_is_wrong(tmp_path):
+    with pytest.raises(SystemExit, match="error: cannot read the config"):
+        sb3_ppo.main([str(tmp_path / "none.toml")])
+    with pytest.raises(SystemExit, match="CONFIG"):
+        sb3_ppo.main([])

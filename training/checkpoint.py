@@ -1,0 +1,173 @@
+"""Policies on disk: weights as safetensors, everything about them as JSON. Nothing is unpickled.
+
+A folder holds `policy.json` and the weights it names. Both are written in full beside their final
+place and then moved there, weights first, so that a crash leaves the old pair or the new one.
+"""
+
+import hashlib
+import importlib.metadata
+import json
+import os
+import platform
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+import torch
+
+from splendor_env.core.actions import ACTION_NAMES, NUM_ACTIONS
+from splendor_env.core.observation import LAYOUT_VERSION, OBSERVATION_SIZE
+from splendor_env.core.state import Rules, SplendorError
+from training.networks import NetworkSizes, PolicyNetwork
+
+CHECKPOINT_VERSION = 1
+"""Rises when `policy.json` changes its form."""
+
+_JSON = "policy.json"
+
+
+def layouts() -> dict[str, Any]:
+    """What a network's inputs and outputs mean here; must be equal to use its weights."""
+    actions = hashlib.sha256("\n".join(ACTION_NAMES).encode()).hexdigest()[:16]
+    return {
+        "observation_layout": LAYOUT_VERSION,
+        "observation_size": OBSERVATION_SIZE,
+        "num_actions": NUM_ACTIONS,
+        "action_names": actions,
+    }
+
+
+def library_versions() -> dict[str, str]:
+    """Python and the packages that a run depends on."""
+    packages = ("splendor-env", "torch", "stable-baselines3", "sb3-contrib", "numpy", "numba")
+    versions = {"python": platform.python_version()}
+    for package in packages:
+        try:
+            versions[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            versions[package] = "not installed"
+    return versions
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Replace the file in one move once all of `content` is on the disk."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def save_policy(
+    folder: Path,
+    network: PolicyNetwork,
+    rules: Rules,
+    *,
+    step: int,
+    evaluation: dict[str, float] | None = None,
+) -> None:
+    """Write the policy into `folder`, in place of an older one.
+
+    Args:
+        step: Training steps it has seen.
+        evaluation: Share of the victories against each opponent, by name.
+    """
+    content = weights_to_bytes(network)
+    weights = f"weights-{step:012d}.safetensors"
+    about = {
+        "checkpoint_version": CHECKPOINT_VERSION,
+        "weights": weights,
+        "sha256": hashlib.sha256(content).hexdigest(),
+        **layouts(),
+        "network": network.sizes._asdict(),
+        "rules": rules._asdict(),
+        "step": step,
+        "evaluation": evaluation or {},
+        "versions": library_versions(),
+    }
+    write_atomically(folder / weights, content)
+    write_atomically(folder / _JSON, json.dumps(about, indent=2).encode())
+    for old in folder.glob("weights-*.safetensors"):
+        if old.name != weights:
+            old.unlink(missing_ok=True)
+
+
+def load_policy(folder: str | Path) -> tuple[PolicyNetwork, dict[str, Any]]:
+    """Read a policy's network, ready to use, and the content of its `policy.json`.
+
+    Args:
+        folder: Of the policy, or of the run that has it in `policy/`.
+
+    Raises:
+        SplendorError: Missing, broken, or made for another layout of observations or actions.
+    """
+    folder = Path(folder)
+    if not (folder / _JSON).is_file() and (folder / "policy" / _JSON).is_file():
+        folder = folder / "policy"
+    try:
+        about = json.loads((folder / _JSON).read_bytes())
+    except OSError as error:
+        raise SplendorError(f"no policy in {folder}: {error}") from error
+    except ValueError as error:
+        raise SplendorError(f"{folder / _JSON} is broken: {error}") from error
+    try:
+        _check_layouts(about, folder / _JSON)
+        sizes = NetworkSizes(**about["network"])
+        weights = folder / Path(about["weights"]).name
+        digest = about["sha256"]
+        network = PolicyNetwork(sizes)
+    except (KeyError, TypeError, AttributeError, RuntimeError) as error:
+        raise SplendorError(f"{folder / _JSON} is broken: {error!r}") from error
+    try:
+        content = weights.read_bytes()
+    except OSError as error:
+        raise SplendorError(f"cannot read the weights {weights}: {error}") from error
+    if hashlib.sha256(content).hexdigest() != digest:
+        raise SplendorError(f"{weights} is broken: its digest is not the one in {_JSON}")
+    weights_from_bytes(content, network, weights)
+    return network, about
+
+
+def weights_to_bytes(network: PolicyNetwork) -> bytes:
+    """The weights as the content of a safetensors file."""
+    # One key: safetensors writes several in a random order, and equal weights shall be equal bytes.
+    return safetensors.torch.save(network.state_dict(), {"layouts": json.dumps(layouts())})
+
+
+def weights_from_bytes(content: bytes, network: PolicyNetwork, path: Path) -> None:
+    """Load the content of a safetensors file into `network`.
+
+    Raises:
+        SplendorError: It is not one, does not fit, or holds NaN or infinity.
+    """
+    try:
+        weights = safetensors.torch.load(content)
+        network.load_state_dict(weights)
+    except (safetensors.SafetensorError, RuntimeError, ValueError) as error:
+        raise SplendorError(f"{path} does not hold the weights of this network: {error}") from error
+    if not all(torch.isfinite(weight).all() for weight in weights.values()):
+        raise SplendorError(f"{path} holds weights that are not finite")
+    network.eval()
+
+
+def _check_layouts(about: dict[str, Any], path: Path) -> None:
+    version = about["checkpoint_version"]
+    if version != CHECKPOINT_VERSION:
+        raise SplendorError(
+            f"{path} has checkpoint_version {version!r}, this program reads {CHECKPOINT_VERSION}"
+        )
+    for key, ours in layouts().items():
+        if about[key] != ours:
+            raise SplendorError(
+                f"{path} was made for {key} {about[key]!r}, this program has {ours!r}: "
+                f"train anew, or use the program it was made with ({about.get('versions')})"
+            )
