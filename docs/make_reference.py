@@ -57,11 +57,12 @@ def _action_rows() -> str:
 
 
 def _field_rows() -> str:
-    return "\n".join(
-        f"| {OBSERVATION_OFFSET[field.name]} | `{field.name}` | {' x '.join(map(str, field.shape))} "
-        f"| {field.scale} | {field.meaning} |"
-        for field in OBSERVATION_LAYOUT
-    )
+    rows = []
+    for field in OBSERVATION_LAYOUT:
+        shape = " x ".join(map(str, field.shape))
+        start = OBSERVATION_OFFSET[field.name]
+        rows.append(f"| {start} | `{field.name}` | {shape} | {field.scale} | {field.meaning} |")
+    return "\n".join(rows)
 
 
 if __name__ == "__main__":
