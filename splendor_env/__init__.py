@@ -7,7 +7,7 @@ from splendor_env.core.state import (
     SplendorError,
     standard,
 )
-from splendor_env.envs import register_pettingzoo
+from splendor_env.envs import register_gymnasium, register_pettingzoo
 from splendor_env.game import Game, NotationError
 
 __version__ = "0.1.0"
@@ -23,4 +23,5 @@ __all__ = [
     "standard",
 ]
 
+register_gymnasium()
 register_pettingzoo()

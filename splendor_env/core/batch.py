@@ -221,23 +221,13 @@ class Batch:
 
     def reset_where(self, rows: np.ndarray) -> None:
         """Deal the next game in the given rows ((B,) bool, or indices)."""
-        self.deal_where(rows, self.games["seed"][rows])
-
-    def deal_where(self, rows: np.ndarray, seeds: np.ndarray) -> None:
-        """Deal games in the given rows, each from its own seed (uint64)."""
         rows = np.arange(self.num_games)[rows]
         games = self.games[rows]
-        deal_each(games, self.rules, seeds)
-        self.put(rows, games)
-
-    def put(self, rows: np.ndarray, games: np.ndarray) -> None:
-        """Set up positions (GAME) of these rules in the given rows, whatever they were."""
-        rows = np.arange(self.num_games)[rows]
+        deal_each(games, self.rules, games["seed"].copy())
         self.games[rows] = games
-        end_reason = self.games["end_reason"][rows]
         self.reward[rows] = 0
-        self.truncated[rows] = end_reason == EndReason.ROUND_LIMIT
-        self.terminated[rows] = (end_reason != EndReason.RUNNING) & ~self.truncated[rows]
+        self.terminated[rows] = False
+        self.truncated[rows] = False
         self.refresh(rows)
 
     def refresh(self, rows: np.ndarray | slice = slice(None)) -> None:

@@ -1,6 +1,19 @@
 """Adapters of the core to the common environment APIs. No rule of the game is in here."""
 
 PETTINGZOO_ID = "splendor_v0"
+GYMNASIUM_ID = "Splendor-v0"
+
+
+def register_gymnasium() -> None:
+    """Make `gymnasium.make` and `make_vec` work for "Splendor-v0"; a second call does nothing."""
+    import gymnasium
+
+    if GYMNASIUM_ID not in gymnasium.registry:
+        gymnasium.register(
+            GYMNASIUM_ID,
+            entry_point="splendor_env.envs.vector:SplendorEnv",
+            vector_entry_point="splendor_env.envs.vector:SplendorVectorEnv",
+        )
 
 
 def register_pettingzoo() -> None:

@@ -19,6 +19,21 @@ A dictionary of `observation`, the table as this seat sees it, itself first, and
 (78,) int8, its legal actions. The mask is all zero for a seat that is not to move and after the
 end. `observe(agent)` answers for any seat at any time, with new arrays.
 
+### State
+
+`state()`, for centralised critics while training: float32 (848,) in `state_space`, a Box within
+[0, 1]. It holds what no single seat may know, so no policy may see it. In a fixed order, seat 0
+first, whoever is to move:
+
+| Values     | Meaning                                                                  |
+|------------|--------------------------------------------------------------------------|
+| 0 to 745   | the observation of player_0, every reserve face up (`view_observation`)  |
+| 746 to 835 | by card: whether it is still in its deck                                 |
+| 836 to 847 | by seat and slot: whether only its owner has seen the reserved card      |
+
+That is the whole position up to the clipping that `OBSERVATION_LAYOUT` states; the order of the
+decks is not in it, since no record holds it.
+
 ### Action Space
 
 One index has the same meaning in every position and for every number of players. Returning
@@ -75,10 +90,14 @@ from splendor_env.core.batch import (
     write_returns,
     write_victory_shares,
 )
+from splendor_env.core.cards import NUM_CARDS
+from splendor_env.core.hidden import is_secret
 from splendor_env.core.observation import OBSERVATION_SIZE
 from splendor_env.core.random import check_seed
 from splendor_env.core.state import (
     GAME,
+    MAX_PLAYERS,
+    MAX_RESERVED,
     EndReason,
     IllegalActionError,
     Rules,
@@ -88,8 +107,11 @@ from splendor_env.core.state import (
 )
 from splendor_env.envs import PETTINGZOO_ID
 
+STATE_SIZE = OBSERVATION_SIZE + NUM_CARDS + MAX_PLAYERS * MAX_RESERVED
 MASK_PLACES = ("obs", "info")
 RENDER_MODES = ("ansi", "human", "rgb_array")
+_NO_SEAT = -1
+"""Observer for the core's secrecy predicate that owns no seat."""
 
 
 def env(**kwargs: Any) -> AECEnv:
@@ -161,6 +183,7 @@ class raw_env(AECEnv):  # noqa: N801  PettingZoo's name for it
             agent: _observation_space(mask_in) for agent in self.possible_agents
         }
         self.action_spaces = {agent: spaces.Discrete(NUM_ACTIONS) for agent in self.possible_agents}
+        self.state_space = spaces.Box(0, 1, (STATE_SIZE,), np.float32)
 
         self._seat = {agent: seat for seat, agent in enumerate(self.possible_agents)}
         self._is_dealt = False
@@ -178,6 +201,11 @@ class raw_env(AECEnv):  # noqa: N801  PettingZoo's name for it
         self.truncations = {}
         self.infos = {}
         self._cumulative_rewards = {}
+
+    @property
+    def game(self) -> np.record:
+        """The record of the game as it stands, with every seat's secrets; not a copy."""
+        return self._games[0]
 
     def observation_space(self, agent: str) -> spaces.Space:
         """The same object at every call."""
@@ -225,6 +253,26 @@ class raw_env(AECEnv):  # noqa: N801  PettingZoo's name for it
         # A wrapper may have ended the game by setting `terminations`.
         is_to_move = agent == self.agent_selection and not self.terminations.get(agent, True)
         return self._mask[0].copy() if is_to_move else self._idle_mask.copy()
+
+    def state(self) -> np.ndarray:
+        """The whole position (848,) float32, new: for critics while training, not for policies."""
+        if not self._is_dealt:
+            raise SplendorError("there is no game yet: call reset() first")
+        game = self._games[0]
+        out = np.zeros(STATE_SIZE, np.float32)
+        table, in_deck, is_closed = np.split(out, (OBSERVATION_SIZE, OBSERVATION_SIZE + NUM_CARDS))
+        in_deck[game.deck[game.deck >= 0]] = 1
+        for seat in range(self.rules.num_players):
+            for slot in range(MAX_RESERVED):
+                place = seat * MAX_RESERVED + slot
+                is_closed[place] = is_secret(game, self.rules, seat, slot, _NO_SEAT)
+        face_up = self._games.copy()
+        face_up["reserved_blind"] = 0
+        self._observer[0] = 0
+        observe_games(
+            face_up, self.rules._replace(hide_reserves=0), self._observer, table[np.newaxis]
+        )
+        return out
 
     def step(self, action: Any) -> None:
         """Apply one decision of `agent_selection`; after the end, None.

@@ -8,7 +8,7 @@ import gymnasium
 import numpy as np
 import pettingzoo
 import pytest
-from pettingzoo.test import api_test, parallel_api_test, render_test, seed_test
+from pettingzoo.test import api_test, parallel_api_test, render_test, seed_test, state_test
 
 from splendor_env.core.actions import BUY, NOBLE, NUM_ACTIONS, PASS, PAY_GOLD, RESERVE_DECK, RETURN
 from splendor_env.core.batch import Batch
@@ -814,6 +814,8 @@ def test_rendering_without_a_mode_warns_and_returns_none(monkeypatch):
 def test_rendering_needs_no_display(monkeypatch, capsys):
     """B47: ansi is text, rgb_array an array, and human prints text after each step."""
     monkeypatch.delenv("DISPLAY", raising=False)
+    # PettingZoo's own tests import it where it is installed.
+    monkeypatch.setitem(sys.modules, "pygame", None)
     text = started(render_mode="ansi").render()
     image = started(render_mode="rgb_array").render()
     assert isinstance(text, str)
@@ -827,7 +829,6 @@ def test_rendering_needs_no_display(monkeypatch, capsys):
     assert game.render() is None
     assert capsys.readouterr().out == after_step != text + "\n"
     game.close()
-    assert "pygame" not in sys.modules
 
 
 # The parallel form.
@@ -924,3 +925,73 @@ def test_pettingzoo_makes_it_by_name():
     assert game.unwrapped.rules == standard(3, max_rounds=5)
     assert str(game) == game.metadata["name"] == "splendor_v0"
     assert len(both.possible_agents) == 4
+
+
+# The state for centralised critics.
+
+
+@pytest.mark.parametrize("num_players", PLAYERS)
+def test_pettingzoo_state(num_players):
+    kwargs = {"num_players": num_players}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        state_test(env(**kwargs), parallel_env(**kwargs), num_cycles=100)
+
+
+@pytest.mark.parametrize("rules", ["standard", "rulebook_2014"])
+@pytest.mark.parametrize("num_players", PLAYERS)
+def test_the_state_is_in_its_space_new_and_in_seat_order(num_players, rules):
+    game = started(num_players=num_players, rules=rules)
+    assert game.state_space is game.state_space
+    rng = random.Random(9)
+    while True:
+        state = game.state()
+        assert game.state_space.contains(state)
+        assert state.dtype == np.float32
+        view = view_observation(state)
+        record = game.game
+        assert view["mover"].argmax() == record.player
+        points = view["seats"][:num_players, 13] * 50
+        assert np.rint(points).tolist() == record.points[:num_players].tolist()
+        in_deck = state[OBSERVATION_SIZE : OBSERVATION_SIZE + 90]
+        assert sorted(record.deck[record.deck >= 0]) == np.flatnonzero(in_deck).tolist()
+        state[:] = 7
+        assert game.state_space.contains(game.state())
+        if is_over(game):
+            break
+        game.step(int(rng.choice(legal_of(game))))
+
+
+@pytest.mark.parametrize("hide_reserves", [0, 1])
+def test_the_state_shows_the_reserves_of_all_seats(hide_reserves):
+    game = started(rules=standard(2, hide_reserves=hide_reserves))
+    before = game.state()
+    for action in (RESERVE_DECK, RESERVE_DECK + 2, RESERVE_DECK - 1, 0):
+        game.step(action)
+    state = game.state()
+    own = view_observation(observation_of(game, "player_0"))["own_reserved"]
+    other = view_observation(observation_of(game, "player_1"))["own_reserved"]
+    view = view_observation(state)
+    assert np.array_equal(view["own_reserved"][:, :14], own[:, :14])
+    assert np.array_equal(view["opponents_reserved"][0, :, :14], other[:, :14])
+    assert view["opponents_reserved"][0, 0, :5].any()
+    is_closed = state[-12:].reshape(4, 3)
+    assert is_closed.tolist() == [[1, hide_reserves, 0], [1, 0, 0], [0, 0, 0], [0, 0, 0]]
+    in_deck = slice(OBSERVATION_SIZE, OBSERVATION_SIZE + 90)
+    assert before[in_deck].sum() - state[in_deck].sum() == 3, "two blind and one refill"
+
+
+def test_the_state_does_not_tell_what_will_be_drawn():
+    """No record holds it: another seed of the same position gives the same state."""
+    game = started()
+    play(game, max_steps=40)
+    before = game.state()
+    game.game.seed = 123
+    assert np.array_equal(game.state(), before)
+
+
+def test_the_state_before_reset_says_so():
+    with pytest.raises(SplendorError, match=r"call reset\(\) first"):
+        raw_env().state()
+    with pytest.raises(AssertionError, match="reset"):
+        env().state()

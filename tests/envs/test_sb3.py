@@ -6,16 +6,17 @@ from splendor_env.core.actions import NUM_ACTIONS
 from splendor_env.core.batch import (
     Batch,
     observe_games,
-    step_games,
     write_action_masks,
-    write_returns,
 )
 from splendor_env.core.observation import OBSERVATION_SIZE, view_observation
+from splendor_env.core.random import SEED_STREAM, hash_seed
 from splendor_env.core.state import IllegalActionError, SplendorError, standard
 
 pytest.importorskip("stable_baselines3")
 
 from splendor_env.envs.sb3 import SplendorVecEnv
+from splendor_env.envs.vector import SplendorVectorEnv
+from splendor_env.game import Game
 
 every_player_count = pytest.mark.parametrize("num_players", [2, 3, 4])
 
@@ -103,9 +104,10 @@ def test_an_illegal_action_is_refused_and_changes_nothing():
     with pytest.raises(IllegalActionError, match="game 1"):
         env.step(actions)
     for wrong in (actions[:2], actions.astype(np.float64)):
-        with pytest.raises(SplendorError, match="actions must be 3 integers"):
+        with pytest.raises(SplendorError, match="the action must be 3 integers"):
             env.step(wrong)
-    assert np.array_equal(env._batch.observation, before)
+    observation, *_ = env.step(env.action_masks().argmax(1))
+    assert not np.array_equal(observation, before)
 
 
 @every_player_count
@@ -116,45 +118,42 @@ def test_the_learners_seat_moves_on_from_game_to_game(num_players):
         for row, info in enumerate(infos):
             if "seat" in info:
                 seats[row].append(info["seat"])
-    for row, seen in enumerate(seats):
+    for seen in seats:
         assert len(seen) > num_players
-        assert seen == [(row + game) % num_players for game in range(len(seen))]
+        assert seen == [(seen[0] + game) % num_players for game in range(len(seen))]
 
 
 @every_player_count
-def test_the_terminal_observation_is_the_learners_view_and_the_reward_its_own(num_players):
-    rules = standard(num_players)
-    env = SplendorVecEnv(rules, 8, [Recorder()])
-    ended_by_opponent = 0
-    total = np.zeros(8)
-    real_fill = env._fill_infos
-    ends = []
-
-    def fill(rows, reward, infos):
-        games = env._batch.games[rows].copy()
-        returns = np.zeros((len(rows), num_players), np.float32)
-        write_returns(games, rules, returns)
-        view = np.empty((len(rows), OBSERVATION_SIZE), np.float32)
-        observe_games(games, rules, env._seat[rows].copy(), view)
-        ends.extend(zip(rows, env._seat[rows].copy(), games, returns, view, strict=True))
-        real_fill(rows, reward, infos)
-
-    env._fill_infos = fill
-    for observation, reward, done, infos, _ in play(env, 250):
-        total += reward
-        assert done.sum() == len(ends)
-        for row, seat, game, returns, view in ends:
-            assert done[row]
-            assert total[row] == returns[seat] == infos[row]["episode"]["r"]
-            assert np.array_equal(infos[row]["terminal_observation"], view)
-            assert not np.array_equal(observation[row], view)
-            assert infos[row]["seat"] == seat
-            assert infos[row]["opponents"] == ("recorder",) * (num_players - 1)
-            ended_by_opponent += game["player"] != seat
-            total[row] = 0
-        assert all(info == {} for info, over in zip(infos, done, strict=True) if not over)
-        ends.clear()
-    assert ended_by_opponent > 0
+def test_it_is_the_gymnasium_vector_environment_step_by_step(num_players):
+    """Observations, masks, rewards and ends are the same; the seeds are derived from one."""
+    rules = standard(num_players, max_rounds=25)
+    env = SplendorVecEnv(rules, 8, ["greedy", "random"], seed=4)
+    seeds = [int(hash_seed(np.uint64(4), SEED_STREAM, row)) for row in range(8)]
+    vector = SplendorVectorEnv(8, rules=rules, opponents=["greedy", "random"])
+    expected, _ = vector.reset(seed=seeds)
+    observation = env.reset()
+    rng = np.random.default_rng(0)
+    num_ends = 0
+    for _ in range(150):
+        assert np.array_equal(observation, expected["observation"])
+        assert np.array_equal(env.action_masks(), expected["action_mask"] == 1)
+        actions = random_actions(env, rng)
+        observation, reward, done, infos = env.step(actions)
+        expected, its_reward, terminated, truncated, its_infos = vector.step(actions)
+        assert np.array_equal(reward, its_reward)
+        assert np.array_equal(done, terminated | truncated)
+        for row, info in enumerate(infos):
+            if not done[row]:
+                assert info == {}
+                continue
+            num_ends += 1
+            final = its_infos["final_obs"][row]["observation"]
+            assert np.array_equal(info["terminal_observation"], final)
+            assert info["TimeLimit.truncated"] is bool(truncated[row])
+            assert info["episode"]["r"] == reward[row]
+            for key in ("seat", "opponents", "points", "winners", "rounds", "end_reason"):
+                assert info[key] == its_infos["final_info"][key][row]
+    assert num_ends > 8
 
 
 def test_rewards_of_a_win_and_a_loss_are_one():
@@ -223,11 +222,8 @@ def test_many_games_equal_one_game_at_a_time(num_players):
     num_games = 5
     env = SplendorVecEnv(rules, num_games, [Recorder()], seed=11)
     observation = env.reset()
-    start = Batch(rules, num_games, auto_reset=False)
-    start.reset(11)
-    singles = [
-        OneGame(rules, start.games[i : i + 1].copy(), i % num_players) for i in range(num_games)
-    ]
+    seeds = [int(hash_seed(np.uint64(11), SEED_STREAM, row)) for row in range(num_games)]
+    singles = [OneGame(rules, Game(rules, seed=seed).games, seed % num_players) for seed in seeds]
     rng = np.random.default_rng(0)
     num_ends = 0
     for _ in range(120):
@@ -332,15 +328,3 @@ def test_arrays_of_a_step_stay_as_they_were():
     kept = first.copy()
     env.step(env.action_masks().argmax(1))
     assert np.array_equal(first, kept)
-
-
-def test_step_games_and_env_decode_the_same_action():
-    """The environment's path and the core's lead to the same position."""
-    rules = standard(2)
-    env = SplendorVecEnv(rules, 4, [GreedyAgent()], seed=2)
-    env.reset()
-    games = env._batch.games.copy()
-    actions = env.action_masks().argmax(1).astype(np.int32)
-    step_games(games, actions, rules, -1)
-    env._batch.step(actions)
-    assert np.array_equal(env._batch.games, games)
