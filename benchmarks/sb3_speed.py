@@ -58,7 +58,7 @@ def main() -> None:
             speeds.append(pair)
     native_median, copies_median = (statistics.median(side) for side in zip(*speeds, strict=True))
     ratio = statistics.median(a / b for a, b in speeds)
-    print(f"{platform.processor() or platform.machine()}, one torch thread, medians of {len(speeds)}")
+    print(f"{platform.machine()}, one torch thread, medians of {len(speeds)}")
     print(f"native VecEnv, {options.num_games} games: {native_median:,.0f} steps/s")
     print(f"DummyVecEnv, {options.copies} copies: {copies_median:,.0f} steps/s")
     print(f"ratio {ratio:.2f}")

@@ -22,7 +22,7 @@ from splendor_env.core.actions import (
     TAKEN_GEMS,
 )
 from splendor_env.core.cards import CARD_BONUS, CARD_COST, CARD_POINTS, NOBLE_COST
-from splendor_env.core.gems import GEM, GOLD, floor_subtract, gold_of, total
+from splendor_env.core.gems import GEM, GOLD, covers, floor_subtract, gold_of, total
 from splendor_env.core.random import CHOICE_STREAM, draw_below
 from splendor_env.core.state import MARKET_SLOTS, MAX_NOBLES, MAX_RESERVED
 
@@ -149,30 +149,40 @@ def _score_action(game, action, rules_):
         tokens -= payment
         bonuses += GEM[CARD_BONUS[card]]
     excess = max(0, total(tokens) - rules_.token_limit)
-    if points >= rules_.target_points:
+    if points + _points_of_noble(game, bonuses, rules_) >= rules_.target_points:
         gain += _WIN
     return (
         gain
         + points
-        + _score_position(game, seat, tokens, bonuses, removed)
+        + _score_position(game, seat, tokens, bonuses, removed, rules_)
         - _PER_RESERVE * num_reserved
         - _PER_EXCESS * excess
     )
 
 
 @jit
-def _score_position(game, seat, tokens, bonuses, removed):
+def _points_of_noble(game, bonuses, rules_):
+    """Points of the noble that these bonuses bring at the end of the turn."""
+    for slot in range(MAX_NOBLES):
+        is_there = game.nobles[slot] >= 0 and game.noble_owner[slot] < 0
+        if is_there and covers(bonuses, NOBLE_COST[game.nobles[slot]]):
+            return rules_.noble_points
+    return 0
+
+
+@jit
+def _score_position(game, seat, tokens, bonuses, removed, rules_):
     """Bonuses, nobles in sight and the two best plans of a seat with these tokens and bonuses."""
     best, second = 0.0, 0.0
     for place in range(NUM_MARKET + MAX_RESERVED):
         card = _card_at(game, seat, place)
         if card >= 0 and place != removed:
-            plan = _value_of_plan(game, card, tokens, bonuses)
+            plan = _value_of_plan(game, card, tokens, bonuses, rules_)
             if plan > best:
                 best, second = plan, best
             elif plan > second:
                 second = plan
-    return _value_of_bonuses(game, bonuses) + best + _SECOND_PLAN * second
+    return _value_of_bonuses(game, bonuses, rules_) + best + _SECOND_PLAN * second
 
 
 @jit
@@ -184,20 +194,24 @@ def _card_at(game, seat, place):
 
 
 @jit
-def _value_of_bonuses(game, bonuses):
+def _value_of_bonuses(game, bonuses, rules_):
     value = _PER_BONUS * total(bonuses)
     for slot in range(MAX_NOBLES):
         if game.nobles[slot] >= 0 and game.noble_owner[slot] < 0:
             missing = total(floor_subtract(NOBLE_COST[game.nobles[slot]], bonuses))
-            value += 3.0 * _NOBLE_DISCOUNT[missing]
+            value += rules_.noble_points * _NOBLE_DISCOUNT[missing]
     return value
 
 
 @jit
-def _value_of_plan(game, card, tokens, bonuses):
+def _value_of_plan(game, card, tokens, bonuses, rules_):
     """What a card adds once it is bought, discounted by the tokens still to collect for it."""
     after = bonuses + GEM[CARD_BONUS[card]]
-    worth = CARD_POINTS[card] + _value_of_bonuses(game, after) - _value_of_bonuses(game, bonuses)
+    worth = (
+        CARD_POINTS[card]
+        + _value_of_bonuses(game, after, rules_)
+        - _value_of_bonuses(game, bonuses, rules_)
+    )
     missing = floor_subtract(floor_subtract(CARD_COST[card], bonuses), tokens)
     not_in_bank = total(floor_subtract(missing, game.bank))
     needed = max(0, total(missing) - gold_of(tokens)) + _NOT_IN_BANK * not_in_bank
@@ -216,7 +230,7 @@ def _loss_of_opponents(game, place, rules_):
             card = _card_at(game, seat, other)
             if card < 0:
                 continue
-            plan = _value_of_plan(game, card, game.tokens[seat], game.bonuses[seat])
+            plan = _value_of_plan(game, card, game.tokens[seat], game.bonuses[seat], rules_)
             if plan > best:
                 best, best_place, second = plan, other, best
             elif plan > second:

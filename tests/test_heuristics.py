@@ -200,3 +200,26 @@ def test_greedy_games_are_as_short_as_people_play():
         batch.step(np.where(is_over, -1, greedy_actions(batch)))
     assert batch.truncated.mean() < 0.01
     assert 20 <= batch.games["rounds"].mean() <= 30
+
+
+def test_greedy_takes_the_purchase_whose_noble_wins():
+    """The last seat needs a level 1 card for a noble, not the card with more points."""
+    game = Game.from_dict(
+        {
+            "seats": [
+                {"points": 10},
+                {
+                    "points": 12,
+                    "bonuses": {"W": 0, "U": 3, "G": 4, "R": 5, "K": 5},
+                    "tokens": {"W": 1},
+                },
+            ],
+            "player": 1,
+            "nobles": ["04400"],
+            "market": {**EMPTY_MARKET, "1-1": "U00202", "2-1": "W00142"},
+        }
+    )
+    assert {"buy 1-1", "buy 2-1"} <= set(game.legal_moves)
+    assert greedy(game) == "buy 1-1"
+    game.push("buy 1-1")
+    assert game.winners == [1]

@@ -177,7 +177,7 @@ class Batch:
             finished game waits, and only -1 may be its action, until `reset_where`.
 
     Raises:
-        SplendorError: Nonsense rules.
+        SplendorError: Nonsense rules, no games or no threads.
     """
 
     def __init__(
@@ -190,6 +190,9 @@ class Batch:
         auto_reset: bool = True,
     ) -> None:
         self.rules = check_rules(rules)
+        for name, value in (("num_games", num_games), ("threads", threads)):
+            if not isinstance(value, int | np.integer) or value < 1:
+                raise SplendorError(f"{name} must be an integer of at least 1, not {value!r}")
         self.num_games = num_games
         self.check = check
         self.auto_reset = auto_reset
@@ -249,7 +252,9 @@ class Batch:
                 f"{actions.shape}"
             )
         if self.check:
-            illegal = _find_illegal(self.games, actions.astype(np.int64), self.rules)
+            # As int64 a huge uint64 would pass for -1.
+            limited = np.minimum(actions, NUM_ACTIONS).astype(np.int64)
+            illegal = _find_illegal(self.games, limited, self.rules)
             if illegal >= 0:
                 raise IllegalActionError(
                     illegal_action_message(int(actions[illegal]), self.action_mask[illegal])
@@ -277,11 +282,17 @@ class Batch:
         )
 
     def observe(self, seat: int | np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-        """What a seat, or one seat for each game (B,), sees: (B, D) float32, new unless `out`."""
-        observers = np.broadcast_to(np.asarray(seat, np.int8), self.num_games)
+        """What a seat, or one seat for each game (B,), sees: (B, D) float32, new unless `out`.
+
+        Raises:
+            SplendorError: There is no such seat.
+        """
+        observers = np.broadcast_to(np.asarray(seat), self.num_games)
+        if not np.isin(observers, np.arange(self.rules.num_players)).all():
+            raise SplendorError(f"seat must be 0 to {self.rules.num_players - 1}, not {seat!r}")
         if out is None:
             out = np.empty_like(self.observation)
-        observe_games(self.games, self.rules, np.ascontiguousarray(observers), out)
+        observe_games(self.games, self.rules, observers.astype(np.int8), out)
         return out
 
 

@@ -39,7 +39,9 @@ decks is not in it, since no record holds it.
 One index has the same meaning in every position and for every number of players. Returning
 tokens, choosing a noble and choosing a payment are decisions of their own: the same agent stays
 selected until its turn is over. An illegal action raises `IllegalActionError` in `raw_env()` and
-changes nothing; in `env()` it ends the game with -1 for the offender and 0 for the others.
+changes nothing; in `env()` it ends the game with -1 for the offender and 0 for the others, and
+PettingZoo's wrapper sets both `terminations` and `truncations`. What is no action at all raises in
+both.
 
 ### Rewards
 
@@ -50,7 +52,8 @@ changes nothing; in `env()` it ends the game with -1 for the offender and 0 for 
 | `max_cycles` reached | 0 for all, truncated                                                |
 
 All seats finish in the same step. Then each `infos[agent]` has `winners` (agents), `points` (by
-seat), `rounds` and `end_reason` ("target", "stalemate" or "round_limit").
+seat), `rounds` and `end_reason` ("target", "stalemate", "round_limit"; in `env()` also
+"illegal_action").
 
 ### Arguments
 
@@ -129,9 +132,21 @@ def parallel_env(**kwargs: Any) -> ParallelEnv:
 
 
 def _wrap(inner: AECEnv) -> AECEnv:
-    wrapped = wrappers.TerminateIllegalWrapper(inner, illegal_reward=-1)
-    wrapped = wrappers.AssertOutOfBoundsWrapper(wrapped)
-    return wrappers.OrderEnforcingWrapper(wrapped)
+    return wrappers.OrderEnforcingWrapper(_LoseIllegal(inner, illegal_reward=-1))
+
+
+class _LoseIllegal(wrappers.TerminateIllegalWrapper):
+    """PettingZoo's wrapper, which also refuses what is no action and says how the game ended."""
+
+    def step(self, action: Any) -> None:
+        raw = self.unwrapped
+        was_terminated = self._terminated
+        agent = self.agent_selection
+        if raw.agents and not (self.terminations[agent] or self.truncations[agent]):
+            action = raw.check_range(action)
+        super().step(action)
+        if self._terminated and not was_terminated:
+            raw.publish_forfeit()
 
 
 class raw_env(AECEnv):  # noqa: N801  PettingZoo's name for it
@@ -298,13 +313,34 @@ class raw_env(AECEnv):  # noqa: N801  PettingZoo's name for it
             self.render()
 
     def _check(self, action: Any) -> int:
+        index = self.check_range(action)
+        if not self._mask[0, index]:
+            raise IllegalActionError(illegal_action_message(action, self._mask[0]))
+        return index
+
+    def check_range(self, action: Any) -> int:
+        """The action as an int.
+
+        Raises:
+            IllegalActionError: It is no integer, or not one of the 78.
+        """
         try:
             index = operator.index(action)  # NumPy's integers and 0-d arrays too
         except TypeError:
             index = -1
-        if not 0 <= index < NUM_ACTIONS or not self._mask[0, index]:
+        if not 0 <= index < NUM_ACTIONS:
             raise IllegalActionError(illegal_action_message(action, self._mask[0]))
         return index
+
+    def publish_forfeit(self) -> None:
+        """Say in the infos that the game has ended by an illegal action."""
+        self._mask[0] = self._idle_mask
+        self.infos = {
+            agent: {"action_mask": self._idle_mask.copy()} if self.mask_in == "info" else {}
+            for agent in self.agents
+        }
+        for info in self.infos.values():
+            info.update(self._result() | {"winners": [], "end_reason": "illegal_action"})
 
     def _publish(self) -> None:
         """Copy what the core says into PettingZoo's tables."""
@@ -336,7 +372,7 @@ class raw_env(AECEnv):  # noqa: N801  PettingZoo's name for it
     def _result(self) -> dict[str, Any]:
         end_reason = EndReason(self._games["end_reason"][0])
         shares = np.zeros((1, self.rules.num_players))
-        if end_reason != EndReason.ROUND_LIMIT:
+        if end_reason in (EndReason.TARGET, EndReason.STALEMATE):
             write_victory_shares(self._games, self.rules, shares)
         return {
             "winners": [self.possible_agents[seat] for seat in np.flatnonzero(shares)],

@@ -390,3 +390,23 @@ def test_published_arrays_have_the_documented_types():
     assert batch.action_mask.shape == (6, NUM_ACTIONS)
     assert batch.reward.shape == (6, 4)
     assert batch.terminated.dtype == batch.truncated.dtype == np.bool_
+
+
+@pytest.mark.parametrize("seat", [2, -1, 100, 0.5])
+def test_observing_from_a_seat_that_is_not_there_is_refused(seat):
+    with pytest.raises(SplendorError, match="seat must be 0 to 1"):
+        Batch(standard(2), 3).observe(seat)
+
+
+@pytest.mark.parametrize(
+    ("num_games", "options"), [(0, {}), (-1, {}), (2.5, {}), (2, {"threads": 0})]
+)
+def test_a_batch_without_games_or_threads_is_refused(num_games, options):
+    with pytest.raises(SplendorError, match="must be an integer of at least 1"):
+        Batch(standard(2), num_games, **options)
+
+
+def test_a_huge_unsigned_action_is_not_taken_for_a_skip():
+    batch = Batch(standard(2), 2, check=True)
+    with pytest.raises(SplendorError, match="illegal action"):
+        batch.step(np.array([2**64 - 1, 0], np.uint64))

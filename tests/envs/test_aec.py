@@ -995,3 +995,31 @@ def test_the_state_before_reset_says_so():
         raw_env().state()
     with pytest.raises(AssertionError, match="reset"):
         env().state()
+
+
+@pytest.mark.parametrize("action", [100, -1, 2.5, "x", None])
+@pytest.mark.parametrize("make", [raw_env, env])
+def test_what_is_no_action_is_refused_by_name_and_the_game_goes_on(make, action):
+    game = make()
+    game.reset(seed=1)
+    with pytest.raises(IllegalActionError, match=r"illegal action .*; legal: take W U G"):
+        game.step(action)
+    game.step(np.int32(0))
+    assert game.agent_selection == "player_1"
+
+
+@every_kind
+def test_after_an_illegal_action_the_infos_say_how_the_game_ended(num_players, mask_in):
+    """B12: the wrapped environment ends it for the offender."""
+    game = env(num_players=num_players, mask_in=mask_in)
+    game.reset(seed=1)
+    game.step(legal_of(game)[0])
+    game.step(illegal_of(game))
+    assert game.unwrapped.rewards == {
+        agent: -1.0 if agent == "player_1" else 0 for agent in game.possible_agents
+    }
+    for agent in game.possible_agents:
+        info = game.infos[agent]
+        assert info["end_reason"] == "illegal_action"
+        assert (info["winners"], info["points"], info["rounds"]) == ([], [0] * num_players, 1)
+        assert not mask_of(game, agent).any()
