@@ -41,6 +41,7 @@ def test_win_is_the_zero_sum_share_at_the_end(num_players):
 
 @every_player_count
 def test_margin_is_paid_at_the_end_within_bounds(num_players):
+    """B65: rewards at the end are bounded."""
     env = SplendorEnv(rules=standard(num_players, target_points=3), reward="margin")
     finals = []
     for steps in episodes(env, 20):

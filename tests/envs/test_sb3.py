@@ -14,8 +14,11 @@ from splendor_env.core.state import IllegalActionError, SplendorError, standard
 
 pytest.importorskip("stable_baselines3")
 
+from stable_baselines3.common.evaluation import evaluate_policy
+from stable_baselines3.common.vec_env import DummyVecEnv
+
 from splendor_env.envs.sb3 import SplendorVecEnv
-from splendor_env.envs.vector import SplendorVectorEnv
+from splendor_env.envs.vector import SplendorEnv, SplendorVectorEnv
 from splendor_env.game import Game
 
 every_player_count = pytest.mark.parametrize("num_players", [2, 3, 4])
@@ -315,6 +318,7 @@ def test_opponents_and_weights_must_fit(opponents, weights):
 
 
 def test_maskable_ppo_finds_the_masks():
+    """B24."""
     utils = pytest.importorskip("sb3_contrib.common.maskable.utils")
     env = SplendorVecEnv(standard(2), 3, [RandomAgent()])
     env.reset()
@@ -328,3 +332,25 @@ def test_arrays_of_a_step_stay_as_they_were():
     kept = first.copy()
     env.step(env.action_masks().argmax(1))
     assert np.array_equal(first, kept)
+
+
+def test_masks_of_copies_in_a_dummy_vec_env_have_a_row_for_each():
+    """B26: the masks are a method of each environment; nothing is wrapped around the copies."""
+    utils = pytest.importorskip("sb3_contrib.common.maskable.utils")
+    copies = DummyVecEnv([lambda: SplendorEnv(mask_in="info", seat=0)] * 3)
+    copies.seed(1)
+    copies.reset()
+    masks = utils.get_action_masks(copies)
+    assert masks.shape == (3, NUM_ACTIONS)
+    copies.step(masks.argmax(1))
+
+
+def test_an_evaluation_that_ignores_the_masks_fails_loudly():
+    """B31: the plain `evaluate_policy` plays illegal actions; the maskable one does not."""
+    maskable = pytest.importorskip("sb3_contrib.common.maskable.evaluation")
+    env = SplendorVecEnv(standard(2), 4, ["random"])
+    model = pytest.importorskip("sb3_contrib").MaskablePPO("MlpPolicy", env, n_steps=8, seed=0)
+    with pytest.raises(IllegalActionError):
+        evaluate_policy(model, env, n_eval_episodes=4, warn=False)
+    mean, _ = maskable.evaluate_policy(model, env, n_eval_episodes=4, warn=False)
+    assert -1 <= mean <= 1

@@ -12,7 +12,8 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 import splendor_env
 from splendor_env import Game
-from splendor_env.core.actions import NUM_ACTIONS, PASS
+from splendor_env.agents import make_agent
+from splendor_env.core.actions import ACTION_NAMES, NUM_ACTIONS, PASS
 from splendor_env.core.batch import observe_games
 from splendor_env.core.rules import is_legal
 from splendor_env.core.state import IllegalActionError, SplendorError, standard
@@ -633,3 +634,29 @@ def test_the_board_is_the_learners():
     env = SplendorEnv(seat=0, render_mode="ansi")
     env.reset(options={"position": game})
     assert env.render() == game.board(0)
+
+
+@pytest.mark.parametrize("num_players", [2, 3, 4])
+def test_a_game_played_through_it_is_the_same_game_by_notation(num_players):
+    """B63: the environment and `Game` decode an action alike, seats and opponents included."""
+    env = SplendorEnv(num_players=num_players, opponents="greedy", seat=1)
+    observation, _ = env.reset(seed=5)
+    game = Game(num_players=num_players, seed=5)
+    greedy = make_agent("greedy")
+    rng = np.random.default_rng(0)
+    terminated = False
+    while not terminated:
+        while game.player != 1:
+            game.push(int(greedy.act(game.games.copy(), game.rules, np.zeros(1, np.int64))[0]))
+        assert observation["observation"].tolist() == game.observe(1).tolist()
+        action = int(rng.choice(game.legal_actions))
+        observation, reward, terminated, _, info = env.step(action)
+        game.push(ACTION_NAMES[action])
+    while not game.is_over:
+        game.push(int(greedy.act(game.games.copy(), game.rules, np.zeros(1, np.int64))[0]))
+    assert (info["winners"], info["points"], info["rounds"]) == (
+        game.winners,
+        game.points,
+        game.rounds,
+    )
+    assert reward == pytest.approx(game.returns[1])
