@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _REPORT_GAMES = 1000
 """Games against each opponent in the evaluation after training."""
 _REPORT_SEED = 2**31
-"""Above the seeds that a config may have: the deals of the report have not been trained on."""
+"""Away from the seeds of training, 2**40 and more, and from the small ones of `evaluate`."""
 
 app = typer.Typer(
     help="The board game Splendor for reinforcement learning: train, evaluate, play.",
@@ -43,6 +43,8 @@ _UsageError: Any = typer.BadParameter.__bases__[0]
 def main(arguments: list[str] | None = None) -> int:
     """Run one command and return the exit code: 2 for a user's mistake, told in one line."""
     arguments = sys.argv[1:] if arguments is None else arguments
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())  # for agents in the working folder
     try:
         return app(arguments or ["--help"], prog_name="splendor", standalone_mode=False) or 0
     except (KeyboardInterrupt, typer.Abort):

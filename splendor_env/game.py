@@ -236,7 +236,8 @@ class Game:
         """The board as text with the secrets of seat `viewer`; None sees nobody's."""
         from splendor_env.render.text import board_text
 
-        return board_text(self.games[0], self.rules, viewer)
+        seat = None if viewer is None else self._check_seat(viewer)
+        return board_text(self.games[0], self.rules, seat)
 
     def __str__(self) -> str:
         return self.board()
@@ -253,7 +254,8 @@ class Game:
     __hash__ = None  # type: ignore[assignment]
 
     def _check_seat(self, seat: int) -> int:
-        if seat not in range(self.rules.num_players):
+        is_integer = isinstance(seat, int | np.integer) and not isinstance(seat, bool)
+        if not is_integer or not 0 <= seat < self.rules.num_players:
             raise SplendorError(f"seat must be 0 to {self.rules.num_players - 1}, not {seat!r}")
         return int(seat)
 

@@ -139,8 +139,9 @@ def set_up(position: Mapping[str, Any]) -> tuple[Rules, np.ndarray]:
 
 def _read_rules(position: Mapping[str, Any]) -> Rules:
     rules = position.get("rules", {})
-    num_players = len(position.get("seats", ())) or None
+    num_players = len(_sequence("seats", position.get("seats", ()))) or None
     if isinstance(rules, Mapping):
+        _check_keys("rules", rules, Rules._fields)
         changes = dict(rules)
         rules = standard(changes.pop("num_players", num_players or 2), **changes)
     return resolve_rules(rules, num_players)
@@ -158,7 +159,8 @@ def _read_seats(game: np.record, rules: Rules, seats: Sequence[Mapping[str, Any]
         game.points[seat] = _integer(described, "points", 0, 0, _MAX_COUNTER)
         num_bonuses = sum(unpack(bonuses))
         game.num_cards[seat] = _integer(described, "num_cards", num_bonuses, 0, _MAX_COUNTER)
-        reserved = [_reserved(entry) for entry in described.get("reserved", ())]
+        entries = _sequence(f"{place}.reserved", described.get("reserved", ()))
+        reserved = [_reserved(entry) for entry in entries]
         if len(reserved) > rules.reserve_limit:
             raise SplendorError(
                 f"{place}.reserved: {len(reserved)} cards, the limit is {rules.reserve_limit}"
@@ -191,7 +193,7 @@ def _read_nobles(game: np.record, rules: Rules, position: Mapping[str, Any]) -> 
         deal_games(deal, rules, game.seed)
         game.nobles[:] = deal[0].nobles
         return
-    entries = position["nobles"]
+    entries = _sequence("nobles", position["nobles"])
     if len(entries) > rules.num_nobles:
         raise SplendorError(f"nobles: {len(entries)}, the rules have {rules.num_nobles}")
     game.nobles[:] = -1
@@ -219,7 +221,10 @@ def _read_cards(game: np.record, position: Mapping[str, Any]) -> None:
             raise SplendorError(f"market {slot}: {CARD_NAMES[card]} is not a level {slot[0]} card")
     placed = [*market.values(), *game.reserved[game.reserved >= 0].tolist()]
     if "decks" in position:
-        decks = [[card_id(name) for name in deck] for deck in position["decks"]]
+        decks = [
+            [card_id(name) for name in _sequence(f"decks[{level}]", deck)]
+            for level, deck in enumerate(_sequence("decks", position["decks"]))
+        ]
         placed += [card for deck in decks for card in deck]
     else:
         rest = [card for card in range(NUM_CARDS) if card not in placed]
@@ -257,11 +262,13 @@ def _read_phase(game: np.record, rules: Rules, position: Mapping[str, Any]) -> N
         )
     if phase == Phase.NOBLE and qualifying_nobles(game).bit_count() < 2:
         raise SplendorError("phase noble: the seat to move must qualify for several nobles")
-    pending = position.get("pending")
+    pending, payment = position.get("pending"), position.get("payment", {})
     if (phase == Phase.PAY) != (pending is not None):
         raise SplendorError("phase pay and `pending` go together")
     if pending is not None:
-        _read_purchase(game, rules, pending, position.get("payment", {}))
+        _read_purchase(game, rules, pending, payment)
+    elif _gems("payment", payment, _totals(rules)):
+        raise SplendorError(f"payment: {payment!r} without a purchase in `pending`")
 
 
 def _read_purchase(game: np.record, rules: Rules, pending: str, payment: Mapping[str, int]) -> None:
@@ -298,6 +305,12 @@ def _check_keys(place: str, entry: object, allowed: Sequence[str]) -> None:
     for key in entry:
         if key not in allowed:
             raise SplendorError(f"{place}: unknown key {key!r}; keys are {', '.join(allowed)}")
+
+
+def _sequence(key: str, value: object) -> Sequence[Any]:
+    if not isinstance(value, list | tuple):
+        raise SplendorError(f"{key} must be a list, not {value!r}")
+    return value
 
 
 def _integer(entry: Mapping[str, Any], key: str, default: int, low: int, high: int) -> int:

@@ -32,7 +32,8 @@ def typed(monkeypatch):
         ("evaluate greedy --against random --against nobody", "unknown agent 'nobody'"),
         ("evaluate greedy --against random --players 5", "must be 2, 3 or 4, not 5"),
         ("evaluate greedy --against random --rules official", "unknown rules 'official'; presets"),
-        ("evaluate greedy --against random --games 0", "games must be at least 1, not 0"),
+        ("evaluate greedy --against random --games 0", "games must be an integer 1 to 10000000"),
+        ("evaluate greedy --against random --games 1000000000000", "not 1000000000000"),
         ("evaluate greedy --against random --games many", "'many' is not an integer"),
         ("evaluate greedy --against random --seed -1", "seed must be an integer 0 to 2**64 - 1"),
         ("evaluate greedy --against random --json no/such/folder/x", "not 'no/such/folder/x'"),
@@ -41,6 +42,7 @@ def typed(monkeypatch):
         ("evaluate --against random", "Missing argument"),
         ("evaluate ppo:no/such/run --against random", "no/such/run"),
         ("evaluate no.such.module:x --against random", "agent 'no.such.module:x'"),
+        ("evaluate .foo:x --against random", "agent '.foo:x'"),
         ("evaluate greedy --agianst random", "--agianst"),
         ("train no/such/config.toml", "no/such/config.toml"),
         ("play --seat 2", "seat must be 0 to 1, not 2"),
@@ -161,6 +163,20 @@ def test_an_illegal_action_of_an_agent_is_named(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "cheating.agent", module)
     assert run("evaluate", "cheating.agent:x", "--against", "random", "--games", 2) == 0
     assert "cheat: illegal action 77 ('pass'); legal: take" in capsys.readouterr().out
+
+
+def test_an_agent_in_the_working_folder_is_found(tmp_path, monkeypatch):
+    (tmp_path / "my_agents").mkdir()
+    (tmp_path / "my_agents" / "greedy.py").write_text(
+        "from splendor_env.agents import make_agent as make\n"
+        "def make_agent(argument, seed):\n    return make('greedy', seed)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    path = list(sys.path)
+    monkeypatch.setattr(sys, "path", path)
+    for _ in range(2):
+        assert run("evaluate", "my_agents.greedy:x", "--against", "random", "--games", 2) == 0
+    assert path.count(str(tmp_path)) == 1
 
 
 def test_a_whole_game_can_be_played_by_number_and_by_notation(typed, capsys):

@@ -338,7 +338,7 @@ def test_repr_of_a_finished_game_says_why():
     assert repr(game) == "<Game of 2, round 1, round_limit>"
 
 
-@pytest.mark.parametrize("seat", [-1, 3, "0", None])
+@pytest.mark.parametrize("seat", [-1, 3, 7, "0", "x", True, 1.0, None])
 def test_seat_that_is_not_there_is_refused(seat):
     game = Game(num_players=3)
     with pytest.raises(SplendorError, match=f"seat must be 0 to 2, not {seat!r}"):
@@ -346,6 +346,8 @@ def test_seat_that_is_not_there_is_refused(seat):
     if seat is not None:
         with pytest.raises(SplendorError, match=f"seat must be 0 to 2, not {seat!r}"):
             game.observe(seat)
+        with pytest.raises(SplendorError, match=f"seat must be 0 to 2, not {seat!r}"):
+            game.board(seat)
 
 
 def test_examples_in_the_docstrings_hold():

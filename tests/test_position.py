@@ -106,6 +106,12 @@ def test_purchase_under_way():
     }
 
 
+def test_no_purchase_can_be_spelled_out():
+    """As `to_dict` writes it."""
+    nothing = {"pending": None, "payment": {"W": 0, "gold": 0}}
+    assert Game.from_dict(nothing) == Game.from_dict({})
+
+
 PAYING = {
     "rules": {"payment": 1},
     "seats": [{"tokens": {"U": 2, "G": 2, "K": 1, "gold": 2}}, {}],
@@ -129,7 +135,17 @@ ELEVEN = {"W": 4, "U": 4, "G": 3}
         ({"market": ["W00021"]}, "market: a dictionary"),
         ({"nobles": [{"name": "00044"}]}, "unknown key 'name'"),
         ({"seats": [{"reserved": [{"name": "W00021"}]}, {}]}, "unknown key 'name'"),
-        ({"rules": {"points": 3}}, "unknown rule 'points'"),
+        ({"rules": {"points": 3}}, "rules: unknown key 'points'; keys are num_players"),
+        ({"rules": {5: 3}}, "rules: unknown key 5"),
+        ({"seats": None}, "seats must be a list, not None"),
+        ({"seats": 5}, "seats must be a list, not 5"),
+        ({"seats": [{"reserved": 5}, {}]}, r"seats\[0\].reserved must be a list, not 5"),
+        ({"decks": None}, "decks must be a list, not None"),
+        ({"decks": 5}, "decks must be a list, not 5"),
+        ({"decks": [5, 5, 5]}, r"decks\[0\] must be a list, not 5"),
+        ({"nobles": None}, "nobles must be a list, not None"),
+        ({"nobles": 5}, "nobles must be a list, not 5"),
+        ({"nobles": "00044"}, "nobles must be a list, not '00044'"),
         ({"rules": "chess"}, "unknown rules 'chess'"),
         ({"rules": {"target_points": 99}}, "target_points must be an integer 1 to 40, not 99"),
         ({"seats": [{}]}, "num_players must be 2, 3 or 4, not 1"),
@@ -189,6 +205,8 @@ ELEVEN = {"W": 4, "U": 4, "G": 3}
         ),
         ({"phase": "pay"}, "phase pay and `pending` go together"),
         ({"pending": "buy 1-1"}, "phase pay and `pending` go together"),
+        ({"payment": {"W": 1}}, "payment: {'W': 1} without a purchase"),
+        ({"payment": 5}, "payment: a dictionary"),
         ({**PAYING, "rules": {}}, "only with payment by choice"),
         ({**PAYING, "pending": "reserve 1-1"}, "'reserve 1-1' is not a purchase"),
         ({**PAYING, "pending": "buy reserved 1"}, "there is no card for 'buy reserved 1'"),

@@ -54,13 +54,13 @@ def make_agent(spec: str, seed: int = 0) -> Agent:
     Raises:
         SplendorError: Unknown spec, or what it names is missing or broken.
     """
-    kind, separator, argument = spec.partition(":")
+    kind, separator, argument = str(spec).partition(":")
     if not separator and kind in _BUILTIN:
         return _BUILTIN[kind](seed)
     if separator and kind == "ppo":
         return _training().make_agent(argument, seed)
     if separator and "." in kind:
-        return _own_factory(kind, spec)(argument, seed)
+        return _check_agent(_own_factory(kind, spec)(argument, seed), spec)
     raise SplendorError(f"unknown agent {spec!r}; agents are {', '.join(agent_specs())}")
 
 
@@ -77,8 +77,18 @@ def _training() -> ModuleType:
 def _own_factory(module: str, spec: str) -> Callable[[str, int], Agent]:
     try:
         factory = getattr(importlib.import_module(module), "make_agent", None)
-    except ImportError as error:
+    except (ImportError, TypeError, ValueError, SyntaxError) as error:
         raise SplendorError(f"agent {spec!r}: {error}") from error
     if not callable(factory):
         raise SplendorError(f"agent {spec!r}: {module} has no function make_agent(argument, seed)")
     return cast(Callable[[str, int], Agent], factory)
+
+
+def _check_agent(agent: Agent, spec: str) -> Agent:
+    is_named = isinstance(getattr(agent, "name", None), str)
+    if not is_named or not callable(getattr(agent, "act", None)):
+        raise SplendorError(
+            f"agent {spec!r}: make_agent must return an agent with a `name` and a method `act`, "
+            f"not {agent!r}"
+        )
+    return agent

@@ -73,7 +73,7 @@ seat), `rounds` and `end_reason` ("target", "stalemate", "round_limit"; in `env(
 
 import operator
 import secrets
-from typing import Any
+from typing import Any, cast
 
 import gymnasium
 import numpy as np
@@ -139,7 +139,7 @@ class _LoseIllegal(wrappers.TerminateIllegalWrapper):
     """PettingZoo's wrapper, which also refuses what is no action and says how the game ended."""
 
     def step(self, action: Any) -> None:
-        raw = self.unwrapped
+        raw = cast(raw_env, self.unwrapped)
         was_terminated = self._terminated
         agent = self.agent_selection
         if raw.agents and not (self.terminations[agent] or self.truncations[agent]):

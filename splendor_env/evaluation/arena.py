@@ -37,6 +37,9 @@ from splendor_env.evaluation.statistics import wilson_interval
 _SHARE_UNIT = 12
 """Shares of 1, 1/2, 1/3 and 1/4 are whole multiples of 1/12: their sums are exact."""
 
+_MAX_GAMES = 10_000_000
+"""All games of a match lie in memory at once."""
+
 _AGENT, _OPPONENT = 0, 1
 
 
@@ -121,7 +124,8 @@ def play_match(
             opponent in one game do not share what they know.
         opponent: Another object than `agent`, even for the same kind of agent.
         rules: The variant, which also says how many play.
-        num_games: At least this many; rounded up to a multiple of the number of players.
+        num_games: At least this many, up to 10 million; rounded up to a multiple of the number of
+            players.
         seed: 64 bits. Equal seeds give equal deals.
         games_at_once: Games under way, hence the most that one `act` is asked about. The result
             does not depend on it as long as the agents' choices do not.
@@ -131,12 +135,13 @@ def play_match(
         SplendorError: An argument is out of range, or an agent does not answer with B integers.
     """
     rules = check_rules(rules)
-    if num_games < 1:
-        raise SplendorError(f"games must be at least 1, not {num_games}")
+    is_integer = isinstance(num_games, int | np.integer) and not isinstance(num_games, bool)
+    if not is_integer or not 1 <= num_games <= _MAX_GAMES:
+        raise SplendorError(f"games must be an integer 1 to {_MAX_GAMES}, not {num_games!r}")
     if games_at_once < 1:
         raise SplendorError(f"games_at_once must be at least 1, not {games_at_once}")
     start = time.perf_counter()
-    match = _Match((agent, opponent), rules, num_games, seed)
+    match = _Match((agent, opponent), rules, int(num_games), seed)
     match.play(games_at_once, progress)
     return match.result(time.perf_counter() - start)
 

@@ -227,6 +227,8 @@ def _draw_bank(pen: _Pen, game: np.record) -> None:
 
 def _draw_nobles(pen: _Pen, game: np.record, rules: Rules) -> None:
     for slot in range(rules.num_nobles):
+        if game.nobles[slot] < 0:
+            continue
         x, y = _NOBLE_X, _TOP + slot * (_NOBLE_HEIGHT + _GAP)
         owner = game.noble_owner[slot]
         is_free = owner < 0

@@ -124,7 +124,7 @@ def _row(label: str, cells: Iterable[str], width: int) -> str:
 
 
 def _noble_lines(game: np.record, rules: Rules) -> list[str]:
-    slots = range(rules.num_nobles)
+    slots = [slot for slot in range(rules.num_nobles) if game.nobles[slot] >= 0]
     asked = [
         gems_text(NOBLE_COST[int(game.nobles[slot])])
         if game.noble_owner[slot] < 0

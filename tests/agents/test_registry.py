@@ -71,6 +71,32 @@ def test_an_own_module_without_the_function_is_refused(own_module):
         make_agent("own.agents:x")
 
 
+class Nameless:
+    def act(self, games, rules, game_id):
+        return np.zeros(len(games), np.int32)
+
+
+@pytest.mark.parametrize(
+    "agent", [5, None, Nameless(), type("OddName", (Nameless,), {"name": 5})(), sys]
+)
+def test_an_own_module_that_returns_no_agent_is_refused(own_module, agent):
+    own_module.make_agent = lambda argument, seed: agent
+    with pytest.raises(
+        SplendorError, match=r"agent 'own\.agents:x': make_agent must return"
+    ) as error:
+        make_agent("own.agents:x")
+    assert repr(agent) in str(error.value)
+
+
+@pytest.mark.parametrize("source", ["def", "import nothing_of_that_name", "int('x')", "len(5)"])
+def test_an_own_module_that_cannot_be_imported_is_refused(source, tmp_path, monkeypatch):
+    (tmp_path / "broken_package").mkdir()
+    (tmp_path / "broken_package" / "agent.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(SplendorError, match=r"agent 'broken_package\.agent:x': "):
+        make_agent("broken_package.agent:x")
+
+
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
@@ -78,6 +104,10 @@ def test_an_own_module_without_the_function_is_refused(own_module):
         ("random:5", "unknown agent 'random:5'"),
         ("", "unknown agent ''"),
         ("no.such.module:x", "agent 'no.such.module:x': No module named"),
+        (".foo:x", "agent '.foo:x': "),
+        ("..:x", "agent '..:x': "),
+        (None, "unknown agent None"),
+        (5, "unknown agent 5"),
         ("ppo:no/such/folder", "no policy in"),
     ],
 )

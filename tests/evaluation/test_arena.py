@@ -235,8 +235,10 @@ def test_equal_seeds_give_equal_results_and_other_seeds_others():
 
 def test_nonsense_is_refused():
     agent = FirstLegal()
-    with pytest.raises(SplendorError, match="games must be at least 1, not 0"):
-        play_match(agent, agent, standard(2), 0)
+    for num_games in (0, 2.5, "3", None, True, 10**7 + 1, 10**12):
+        message = f"games must be an integer 1 to 10000000, not {num_games!r}"
+        with pytest.raises(SplendorError, match=message):
+            play_match(agent, agent, standard(2), num_games)
     with pytest.raises(SplendorError, match="games_at_once must be at least 1, not 0"):
         play_match(agent, agent, standard(2), 1, games_at_once=0)
     with pytest.raises(SplendorError, match="seed must be an integer"):

@@ -123,6 +123,13 @@ def test_claimed_noble_changes_its_tile_alone():
     assert 686 <= left <= right <= 788 and 62 <= top <= bottom <= 121
 
 
+def test_empty_noble_slot_is_bare_table():
+    game = opening(RULES)
+    game.nobles[1] = -1
+    image = board_image(game, RULES)
+    assert (image[131:190, 686:788] == image[0, 0]).all()
+
+
 @pytest.mark.parametrize("num_players", [2, 3, 4])
 def test_margin_stays_free_at_any_ply(num_players):
     rules = rulebook_2014(num_players)

@@ -139,6 +139,13 @@ def test_claimed_noble_shows_its_owner_in_place_of_what_it_asks_for():
     assert "3 points    R4 K4        with seat 1  G4 R4\n" in board_text(game, RULES)
 
 
+def test_empty_noble_slot_is_left_out():
+    game = opening(RULES)
+    game.nobles[1] = -1
+    text = board_text(game, RULES)
+    assert "Nobles      1            3\n3 points    R4 K4        G4 R4\n" in text
+
+
 def test_slot_of_an_exhausted_deck_is_empty():
     game = opening(RULES)
     game.market[0, 2] = -1
