@@ -10,6 +10,7 @@ import json
 import os
 import platform
 import tempfile
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,20 @@ import torch
 from splendor_env.core.actions import ACTION_NAMES, NUM_ACTIONS
 from splendor_env.core.observation import LAYOUT_VERSION, OBSERVATION_SIZE
 from splendor_env.core.state import Rules, SplendorError
+from training.config import check_setting
 from training.networks import NetworkSizes, PolicyNetwork
 
 CHECKPOINT_VERSION = 1
 """Rises when `policy.json` changes its form."""
 
 _JSON = "policy.json"
+
+STEP_DIGITS = "[0-9]" * 12
+"""A step in the pattern of a file's name: other files beside ours are left alone."""
+
+
+class PolicyWarning(UserWarning):
+    """A policy is used with other rules or libraries than it was trained with."""
 
 
 def layouts() -> dict[str, Any]:
@@ -96,13 +105,15 @@ def save_policy(
     }
     write_atomically(folder / weights, content)
     write_atomically(folder / _JSON, json.dumps(about, indent=2).encode())
-    for old in folder.glob("weights-*.safetensors"):
+    for old in folder.glob(f"weights-{STEP_DIGITS}.safetensors"):
         if old.name != weights:
             old.unlink(missing_ok=True)
 
 
 def load_policy(folder: str | Path) -> tuple[PolicyNetwork, dict[str, Any]]:
     """Read a policy's network, ready to use, and the content of its `policy.json`.
+
+    A `PolicyWarning` says if it was made by another release of torch or of this package.
 
     Args:
         folder: Of the policy, or of the run that has it in `policy/`.
@@ -121,19 +132,24 @@ def load_policy(folder: str | Path) -> tuple[PolicyNetwork, dict[str, Any]]:
         raise SplendorError(f"{folder / _JSON} is broken: {error}") from error
     try:
         _check_layouts(about, folder / _JSON)
-        sizes = NetworkSizes(**about["network"])
+        sizes = _check_sizes(NetworkSizes(**about["network"]), folder / _JSON)
         weights = folder / Path(about["weights"]).name
         digest = about["sha256"]
-        network = PolicyNetwork(sizes)
-    except (KeyError, TypeError, AttributeError, RuntimeError) as error:
+        differences = _differing_versions(about["versions"])
+        if not isinstance(about["rules"], dict):
+            raise TypeError("rules are no object")
+    except (KeyError, TypeError, AttributeError) as error:
         raise SplendorError(f"{folder / _JSON} is broken: {error!r}") from error
     try:
         content = weights.read_bytes()
-    except OSError as error:
+    except (OSError, ValueError) as error:  # the latter for a null character in the name
         raise SplendorError(f"cannot read the weights {weights}: {error}") from error
     if hashlib.sha256(content).hexdigest() != digest:
         raise SplendorError(f"{weights} is broken: its digest is not the one in {_JSON}")
+    network = PolicyNetwork(sizes)
     weights_from_bytes(content, network, weights)
+    if differences:
+        warnings.warn(f"{folder} was made by {differences}", PolicyWarning, stacklevel=2)
     return network, about
 
 
@@ -171,3 +187,25 @@ def _check_layouts(about: dict[str, Any], path: Path) -> None:
                 f"{path} was made for {key} {about[key]!r}, this program has {ours!r}: "
                 f"train anew, or use the program it was made with ({about.get('versions')})"
             )
+
+
+def _check_sizes(sizes: NetworkSizes, path: Path) -> NetworkSizes:
+    """Before a network is built: no file may ask for one that a config may not."""
+    if (sizes.observation_size, sizes.num_actions) != (OBSERVATION_SIZE, NUM_ACTIONS):
+        raise SplendorError(f"{path} is broken: a network of {sizes} does not fit its layouts")
+    try:
+        for key in ("layer_size", "num_shared_layers", "num_separate_layers"):
+            check_setting(key, getattr(sizes, key))
+    except SplendorError as error:
+        raise SplendorError(f"{path} is broken: {error}") from error
+    return sizes
+
+
+def _differing_versions(versions: dict[str, str]) -> str:
+    """The packages of another major or minor version, those that can change what a policy does."""
+    ours = library_versions()
+    return ", ".join(
+        f"{package} {versions[package]} (here {ours[package]})"
+        for package in ("splendor-env", "torch")
+        if package in versions and versions[package].split(".")[:2] != ours[package].split(".")[:2]
+    )

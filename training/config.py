@@ -62,7 +62,7 @@ class Config:
 
     def __post_init__(self) -> None:
         for setting in fields(self):
-            _check(setting.name, getattr(self, setting.name))
+            check_setting(setting.name, getattr(self, setting.name))
         if self.rules not in PRESETS:
             raise SplendorError(f"rules must be one of {', '.join(PRESETS)}, not {self.rules!r}")
         if not self.run_name or Path(self.run_name).name != self.run_name:
@@ -139,6 +139,24 @@ def dump_config(config: Config) -> str:
     )
 
 
+def check_setting(key: str, value: Any) -> None:
+    """Raise unless `value` has the type of the setting and is in its range.
+
+    Raises:
+        SplendorError: It is not.
+    """
+    kind: Any = _FIELDS[key].type
+    low, high = _FIELDS[key].metadata.get("low"), _FIELDS[key].metadata.get("high")
+    is_right = isinstance(value, kind) and not isinstance(value, bool)
+    if is_right and kind is not str:
+        # Written so that a NaN is out of range.
+        is_right = (low is None or value >= low) and (high is None or value <= high)
+        is_right = is_right and abs(value) != float("inf")
+    if not is_right:
+        bounds = "" if low is None else f" from {low}" + ("" if high is None else f" to {high}")
+        raise SplendorError(f"{key} must be {kind.__name__}{bounds}, not {value!r}")
+
+
 def _check_key(key: str) -> None:
     if key not in _FIELDS:
         raise SplendorError(f"unknown setting {key!r}; settings are {', '.join(_FIELDS)}")
@@ -165,16 +183,3 @@ def _convert(key: str, value: Any) -> Any:
     if _FIELDS[key].type is int and isinstance(value, float) and value.is_integer():
         return int(value)
     return value
-
-
-def _check(key: str, value: Any) -> None:
-    kind: Any = _FIELDS[key].type
-    low, high = _FIELDS[key].metadata.get("low"), _FIELDS[key].metadata.get("high")
-    is_right = isinstance(value, kind) and not isinstance(value, bool)
-    if is_right and kind is not str:
-        # Written so that a NaN is out of range.
-        is_right = (low is None or value >= low) and (high is None or value <= high)
-        is_right = is_right and abs(value) != float("inf")
-    if not is_right:
-        bounds = "" if low is None else f" from {low}" + ("" if high is None else f" to {high}")
-        raise SplendorError(f"{key} must be {kind.__name__}{bounds}, not {value!r}")

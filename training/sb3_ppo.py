@@ -6,6 +6,7 @@ A run keeps everything in its folder:
     policy/                         the last checkpoint, for `ppo:FOLDER` and for other programs
     metrics.csv, learning_curve.png, events.*   evaluations; the last is TensorBoard's
     resume-STEP.pt, opponents/      learner, optimiser and frozen copies, to go on from
+    .lock                           held by the process that trains
 
 Nothing here is unpickled: of `resume-STEP.pt` only tensors are read. SB3's own zip files are not
 written, and those of others must not be loaded: `MaskablePPO.load` runs code that they contain.
@@ -14,6 +15,7 @@ written, and those of others must not be loaded: `MaskablePPO.load` runs code th
 import csv
 import io
 import json
+import shlex
 import signal
 import sys
 import threading
@@ -43,6 +45,7 @@ from splendor_env.core.state import SplendorError
 from splendor_env.envs.sb3 import SplendorVecEnv
 from splendor_env.evaluation.arena import play_match
 from training.checkpoint import (
+    STEP_DIGITS,
     library_versions,
     save_policy,
     weights_from_bytes,
@@ -61,7 +64,10 @@ step: other deals than those that people evaluate on, whose seeds are small."""
 _FIXED = ("rules", "num_players", "layer_size", "num_shared_layers", "num_separate_layers")
 """Settings that a resumed run cannot change."""
 
-_console = Console(stderr=True, highlight=False, soft_wrap=True)
+_MAX_LOGIT = 1e6
+"""SB3 masks an action by setting its logit to -1e8, which must be far below all others."""
+
+_console = Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
 
 
 def train(config: Config, resume: bool = False) -> Path:
@@ -75,11 +81,18 @@ def train(config: Config, resume: bool = False) -> Path:
         resume: Go on with the run in `config.run_folder`.
 
     Raises:
-        SplendorError: Nothing to resume, or not by these settings.
+        SplendorError: Nothing to resume, or not by these settings; another process trains in the
+            folder; or the training diverged, which leaves the last good checkpoint.
         SystemExit: After a signal, with status 128 + its number.
     """
     run = _check_run(config) if resume else _make_run(config)
     config = replace(config, run_name=run.name, runs_folder=str(run.parent))
+    with _lock(run):
+        _train(config, run, resume)
+    return run
+
+
+def _train(config: Config, run: Path, resume: bool) -> None:
     if config.num_threads:
         torch.set_num_threads(config.num_threads)
     # Torch's check of every distribution costs time, and the agents check weights when they load.
@@ -104,13 +117,15 @@ def train(config: Config, resume: bool = False) -> Path:
         callback = _Trainer(config, run, opponents, env, progress, caught)
         model.set_logger(Logger(str(run), [TensorBoardOutputFormat(str(run))]))
         # SB3 adds the steps already done to this number.
-        model.learn(max(0, config.total_steps - step), callback, reset_num_timesteps=False)
-        callback.finish()
+        try:
+            model.learn(max(0, config.total_steps - step), callback, reset_num_timesteps=False)
+            callback.finish()
+        finally:
+            model.logger.close()
     if caught:
-        how = f"--resume --set run_name={run.name}"
-        _console.print(f"stopped at step {model.num_timesteps:,}; go on with {how}")
+        how = f"splendor train {shlex.quote(str(run))} --resume"
+        _console.print(f"stopped at step {model.num_timesteps:,}; go on with: {how}")
         raise SystemExit(128 + caught[0])
-    return run
 
 
 class Opponents:
@@ -132,11 +147,11 @@ class Opponents:
         )
         self.past: dict[int, PolicyAgent] = {}
         self._fixed = [make_agent("greedy", config.seed), make_agent("random", config.seed)]
-        for path in sorted(folder.glob("step-*.safetensors")):
+        for path in sorted(folder.glob(f"step-{STEP_DIGITS}.safetensors")):
             its_step = int(path.stem.removeprefix("step-"))
             if its_step <= step:
                 network = PolicyNetwork(self._sizes)
-                weights_from_bytes(path.read_bytes(), network, path)
+                weights_from_bytes(_read(path), network, path)
                 self.past[its_step] = self._freeze(network, its_step)
 
     def update(self, policy: BasePolicy) -> None:
@@ -212,7 +227,7 @@ class _Trainer(BaseCallback):
         step = self.num_timesteps
         remaining = max(0.0, 1 - step / self._config.total_steps)
         self.model.ent_coef = self._config.ent_coef * remaining  # type: ignore[attr-defined]
-        self._opponents.update(self.model.policy)
+        self._take_over_weights()
         if step > 0 and self._opponents.is_due(step):
             self._opponents.add(step)
             self._env.set_opponents(*self._opponents.draw())
@@ -220,26 +235,49 @@ class _Trainer(BaseCallback):
             self._evaluate()
         if step - self._saved >= self._config.checkpoint_every:
             self._save()
+        self.logger.dump(step)  # else SB3 would put these values after the next rollout
 
     def _on_step(self) -> bool:
         return not self._caught
 
     def _on_rollout_end(self) -> None:
+        self.logger.record("time/steps_per_second", self._show_status())
+
+    def _show_status(self) -> float:
+        """Update the line of the progress bar and return the steps per second."""
         speed = (self.num_timesteps - self._first_step) / (time.monotonic() - self._start)
         self._progress.update(
             self._progress.task_ids[0],
             completed=self.num_timesteps,
             status=f"{speed:,.0f} steps/s  {_as_text(self._evaluation)}",
         )
-        self.logger.record("time/steps_per_second", speed)
+        return speed
 
     def finish(self) -> None:
         """Evaluate, unless stopped, and save."""
-        self._opponents.update(self.model.policy)
+        self._take_over_weights()
         if not self._caught and self._evaluated < self.num_timesteps:
             self._evaluate()
+            self._show_status()
         self._save()
-        self.logger.close()
+        self.logger.dump(self.num_timesteps)
+
+    def _take_over_weights(self) -> None:
+        """Give the learner's weights to `current`, from which all else is made, if they are sane.
+
+        Weights may be finite and outputs not.
+        """
+        self._opponents.update(self.model.policy)
+        network = self._opponents.current.network
+        with torch.no_grad():
+            logits, value = network(torch.as_tensor(self.model._last_obs))  # type: ignore[attr-defined]
+        is_sane = all(torch.isfinite(tensor).all() for tensor in (*network.parameters(), value))
+        if not is_sane or not (logits.abs() < _MAX_LOGIT).all():  # nor is NaN smaller
+            raise SplendorError(
+                f"the training diverged: at step {self.num_timesteps:,} weights or outputs are NaN "
+                f"or far too large; nothing is saved since step {self._saved:,}; "
+                "try a smaller learning_rate"
+            )
 
     def _evaluate(self) -> None:
         """Measure the arg-max policy; nothing is chosen by the outcome."""
@@ -287,7 +325,7 @@ class _Trainer(BaseCallback):
         torch.save(self.model.get_parameters(), content)
         path = self._run / f"resume-{step:012d}.pt"
         write_atomically(path, content.getvalue())
-        for old in self._run.glob("resume-*.pt"):
+        for old in _resume_files(self._run):
             if old != path:
                 old.unlink(missing_ok=True)
         self._saved = step
@@ -369,11 +407,43 @@ def _check_run(config: Config) -> Path:
     return run
 
 
+@contextmanager
+def _lock(run: Path) -> Iterator[None]:
+    """Keep other processes out of the run's folder; the lock goes when this process does."""
+    path = run / ".lock"
+    try:
+        file = path.open("w")
+    except OSError as error:
+        raise SplendorError(f"cannot write {path}: {error}") from error
+    with file:
+        if sys.platform != "win32":
+            import fcntl
+
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise SplendorError(f"another process trains in {run}") from error
+            except OSError:
+                pass  # a file system without locks
+        yield
+
+
+def _resume_files(run: Path) -> list[Path]:
+    return sorted(run.glob(f"resume-{STEP_DIGITS}.pt"))
+
+
 def _last_resume_file(run: Path) -> tuple[int, Path]:
-    files = sorted(run.glob("resume-*.pt"))
+    files = _resume_files(run)
     if not files:
         raise SplendorError(f"{run} has no checkpoint to resume from")
     return int(files[-1].stem.removeprefix("resume-")), files[-1]
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise SplendorError(f"cannot read {path}: {error}") from error
 
 
 def _load_parameters(model: MaskablePPO, path: Path) -> None:
@@ -438,12 +508,15 @@ def _read_metrics(run: Path) -> list[dict[str, float]]:
     path = run / "metrics.csv"
     if not path.exists():
         return []
-    with path.open(newline="") as file:
+    content = _read(path)
+    try:
         rows = [
             {key: float(value) for key, value in row.items() if value}
-            for row in csv.DictReader(file)
+            for row in csv.DictReader(content.decode().splitlines())
         ]
-    return [row | {"step": int(row["step"])} for row in rows]
+        return [row | {"step": int(row["step"]), "minutes": row["minutes"]} for row in rows]
+    except (ValueError, KeyError, TypeError, OverflowError, csv.Error) as error:
+        raise SplendorError(f"{path} is broken: {error!r}; without it the run can go on") from error
 
 
 def _write_metrics(run: Path, rows: list[dict[str, float]]) -> None:

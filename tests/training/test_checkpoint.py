@@ -1,6 +1,7 @@
 import hashlib
 import json
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -16,7 +17,13 @@ from splendor_env.core.batch import Batch
 from splendor_env.core.observation import LAYOUT_VERSION, OBSERVATION_SIZE
 from splendor_env.core.state import SplendorError, standard
 from splendor_env.evaluation.arena import play_match
-from training.checkpoint import load_policy, save_policy, write_atomically
+from training.checkpoint import (
+    PolicyWarning,
+    library_versions,
+    load_policy,
+    save_policy,
+    write_atomically,
+)
 from training.networks import NetworkSizes, PolicyNetwork
 from training.policy_agent import PolicyAgent
 
@@ -148,6 +155,92 @@ def test_weights_of_another_network_or_not_finite_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("num_shared_layers", 10**9),
+        ("num_shared_layers", -1),
+        ("num_separate_layers", 9),
+        ("num_separate_layers", True),
+        ("layer_size", 7),
+        ("layer_size", 8193),
+        ("layer_size", 16.0),
+        ("observation_size", 10**9),
+        ("num_actions", 10**9),
+    ],
+)
+def test_sizes_that_no_config_may_have_are_refused_before_building(
+    tmp_path, monkeypatch, key, value
+):
+    save(tmp_path, make_network())
+    edit(tmp_path, network=SIZES._asdict() | {key: value})
+    monkeypatch.setattr("training.checkpoint.PolicyNetwork", None)
+    with pytest.raises(SplendorError, match=rf"policy\.json is broken: .*{key}"):
+        load_policy(tmp_path)
+
+
+def test_the_digest_is_checked_before_building(tmp_path, monkeypatch):
+    save(tmp_path, make_network())
+    edit(tmp_path, sha256="0" * 64)
+    monkeypatch.setattr("training.checkpoint.PolicyNetwork", None)
+    with pytest.raises(SplendorError, match="digest"):
+        load_policy(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"rules": 5}, {"rules": None}, {"versions": None}, {"versions": {"torch": 2}}],
+)
+def test_broken_rules_and_versions_are_named(tmp_path, changes):
+    save(tmp_path, make_network())
+    edit(tmp_path, **changes)
+    with pytest.raises(SplendorError, match=r"policy\.json is broken"):
+        load_policy(tmp_path)
+
+
+def test_a_name_of_the_weights_that_no_file_has_is_refused(tmp_path):
+    save(tmp_path, make_network())
+    edit(tmp_path, weights="a\0b")
+    with pytest.raises(SplendorError, match="cannot read the weights"):
+        load_policy(tmp_path)
+
+
+@pytest.mark.parametrize("package", ["torch", "splendor-env"])
+def test_another_minor_release_is_warned_of(tmp_path, package):
+    save(tmp_path, make_network())
+    ours = library_versions()
+    major, minor, _ = ours[package].split(".", 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        load_policy(tmp_path)
+        edit(tmp_path, versions=ours | {package: f"{major}.{minor}.99", "numpy": "1.0"})
+        load_policy(tmp_path)
+    other = f"{major}.{minor}9.0"
+    edit(tmp_path, versions=ours | {package: other})
+    with pytest.warns(PolicyWarning, match=f"made by {package} {other} .here {major}.{minor}"):
+        load_policy(tmp_path)
+
+
+def test_an_agent_warns_once_of_rules_that_it_was_not_trained_for(tmp_path):
+    save(tmp_path, make_network())
+    agent = make_agent(f"ppo:{tmp_path}")
+
+    def act(rules):
+        agent.act(Batch(rules, 1).games, rules, np.arange(1))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        act(standard(2))
+    with pytest.warns(PolicyWarning, match=r"trained for num_players 2 \(here 3\)"):
+        act(standard(3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        act(standard(4))
+    agent = make_agent(f"ppo:{tmp_path}")
+    with pytest.warns(PolicyWarning, match=r"trained for target_points 15 \(here 9\)$"):
+        act(standard(2)._replace(target_points=9))
+
+
+@pytest.mark.parametrize(
     ("key", "value", "ours"),
     [
         ("observation_layout", LAYOUT_VERSION + 1, LAYOUT_VERSION),
@@ -177,7 +270,7 @@ def test_the_agent_plays_the_likeliest_legal_action(tmp_path):
     save(tmp_path / "policy", make_network())
     agent = make_agent(f"ppo:{tmp_path}")
     assert agent.name == f"ppo:{tmp_path}"
-    batch = Batch(standard(3), 32, check=True)
+    batch = Batch(standard(2), 32, check=True)
     network = load_policy(tmp_path)[0]
     for _ in range(60):
         actions = agent.act(batch.games, batch.rules, np.arange(32))

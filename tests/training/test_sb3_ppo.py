@@ -1,7 +1,11 @@
 import csv
 import os
+import shlex
 import signal
+import subprocess
+import sys
 import threading
+from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import replace
 
@@ -11,7 +15,10 @@ import pytest
 pytest.importorskip("sb3_contrib")
 
 import torch
+from rich.console import Console
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from splendor_env import cli
 from splendor_env.agents import make_agent
 from splendor_env.agents.builtin import RandomAgent
 from splendor_env.core.state import SplendorError, standard
@@ -228,6 +235,128 @@ def test_a_signal_saves_and_exits(config, tmp_path, number):
     assert 0 < about["step"] < 10**7
     resumed = replace(config, total_steps=about["step"] + 256)
     assert load_policy(sb3_ppo.train(resumed, resume=True))[1]["step"] >= about["step"] + 256
+
+
+def test_the_command_named_after_a_signal_resumes_the_run(config, capsys, monkeypatch):
+    monkeypatch.setattr(sb3_ppo, "_signals", lambda: nullcontext([signal.SIGTERM]))
+    config = replace(config, run_name="my [run]", seed=3)
+    with pytest.raises(SystemExit):
+        sb3_ppo.train(config)
+    command = shlex.split(capsys.readouterr().err.splitlines()[-1].partition("go on with: ")[2])
+    assert command[0] == "splendor"
+    seen = []
+
+    def train(config, resume):
+        seen.append((config, resume))
+        raise SplendorError("enough")
+
+    monkeypatch.setattr(sb3_ppo, "train", train)
+    cli.main(command[1:])
+    assert seen == [(config, True)]
+
+
+def test_one_process_at_a_time_trains_in_a_folder(config):
+    pytest.importorskip("fcntl")
+    config = replace(config, total_steps=256)
+    run = sb3_ppo.train(config)
+    hold = "import fcntl, sys; file = open(sys.argv[1]); fcntl.flock(file, fcntl.LOCK_EX); "
+    other = subprocess.Popen(
+        [sys.executable, "-c", f"{hold}print(flush=True); input()", str(run / ".lock")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    with other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+        with pytest.raises(SplendorError, match=f"another process trains in {run}"):
+            sb3_ppo.train(config, resume=True)
+        assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
+        other.kill()
+    sb3_ppo.train(replace(config, total_steps=512), resume=True)
+    with sb3_ppo._lock(run), pytest.raises(SplendorError, match="another process"):
+        sb3_ppo.train(config, resume=True)
+
+
+def test_tensorboard_has_every_evaluation_and_update_at_its_step(config):
+    run = sb3_ppo.train(config)
+    scalars = EventAccumulator(str(run)).Reload()
+    rows = read_metrics(run)
+    for name in ("random", "greedy", "past"):
+        expected = [(int(row["step"]), float(row[f"win_share_{name}"])) for row in rows]
+        seen = [(event.step, event.value) for event in scalars.Scalars(f"eval/win_share_{name}")]
+        assert seen == expected  # multiples of 1/8
+    for name in ("train/loss", "time/steps_per_second"):
+        assert [event.step for event in scalars.Scalars(name)] == [256, 512, 768, 1024]
+
+
+def test_the_last_status_shows_the_last_evaluation(config, capsys, monkeypatch):
+    monkeypatch.setattr(sb3_ppo, "_console", Console(stderr=True, width=200))
+    _, about = load_policy(sb3_ppo.train(replace(config, total_steps=512)))
+    status = capsys.readouterr().err.splitlines()[-1]
+    assert status.rstrip().endswith(sb3_ppo._as_text(about["evaluation"]))
+    assert "512/512" in status
+
+
+def test_other_files_in_the_folder_are_left_alone(config):
+    run = sb3_ppo.train(replace(config, total_steps=512))
+    others = [
+        run / "resume-old.pt",
+        run / "opponents" / "step-copy.safetensors",
+        run / "policy" / "weights-best.safetensors",
+    ]
+    for path in others:
+        path.write_bytes(b"mine")
+    sb3_ppo.train(config, resume=True)
+    assert [path.read_bytes() for path in others] == [b"mine"] * 3
+    assert load_policy(run)[1]["step"] == 1024
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"step,minutes\nabc,1\n",
+        b"step,minutes\n,1\n",
+        b"step,minutes\nnan,1\n",
+        b"step,minutes\ninf,1\n",
+        b"step,minutes\n256,1,2\n",
+        b"step\n256\n",
+        b"\xff\n",
+    ],
+)
+def test_broken_metrics_are_named(config, content):
+    run = sb3_ppo.train(replace(config, total_steps=256))
+    (run / "metrics.csv").write_bytes(content)
+    with pytest.raises(SplendorError, match=r"metrics\.csv is broken"):
+        sb3_ppo.train(config, resume=True)
+
+
+def test_unreadable_files_are_named(config):
+    run = sb3_ppo.train(replace(config, total_steps=512))
+    (run / "opponents" / "step-000000000001.safetensors").mkdir()
+    with pytest.raises(SplendorError, match=r"cannot read .*step-000000000001"):
+        sb3_ppo.train(config, resume=True)
+    (run / "opponents" / "step-000000000001.safetensors").rmdir()
+    (run / "metrics.csv").unlink()
+    (run / "metrics.csv").mkdir()
+    with pytest.raises(SplendorError, match=r"cannot read .*metrics\.csv"):
+        sb3_ppo.train(config, resume=True)
+
+
+@pytest.mark.parametrize("num_layers", [4, 8])  # outputs become too large, weights NaN
+def test_a_diverged_training_stops_and_keeps_the_last_checkpoint(config, num_layers):
+    config = replace(
+        config, layer_size=64, num_shared_layers=num_layers, num_separate_layers=num_layers
+    )
+    run = sb3_ppo.train(replace(config, total_steps=512))
+    suffixes = (".pt", ".safetensors", ".json", ".csv")
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.suffix in suffixes}
+    wild = ["learning_rate=1", "max_grad_norm=1e30", "vf_coef=100", "total_steps=10000"]
+    wild += ["checkpoint_every=1", "snapshot_every=1", "eval_every=1"]
+    with pytest.raises(SplendorError, match=r"diverged: at step 768 .* since step 512"):
+        sb3_ppo.train(load_run_config(run, wild), resume=True)
+    assert {path: path.read_bytes() for path in before} == before
+    sb3_ppo.train(replace(config, total_steps=768), resume=True)
 
 
 def test_training_learns_to_beat_random(tmp_path):
