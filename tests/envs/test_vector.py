@@ -90,7 +90,9 @@ def test_maskable_ppo_finds_the_masks_and_learns_from_them():
     contrib = pytest.importorskip("sb3_contrib")
     env = gymnasium.make("Splendor-v0", mask_in="info")
     model = contrib.MaskablePPO("MlpPolicy", env, n_steps=64, batch_size=64, n_epochs=1)
+    before = model.policy.state_dict()["action_net.weight"].clone()
     model.learn(64)
+    assert not before.equal(model.policy.state_dict()["action_net.weight"])
 
 
 def test_registering_again_does_nothing():
@@ -359,9 +361,12 @@ def test_what_is_not_an_action_is_refused(action):
 
 @pytest.mark.parametrize("cast", [int, np.int32, np.int64, np.uint8, np.array])
 def test_every_kind_of_integer_is_an_action(cast):
-    env = SplendorEnv()
+    env, plain = SplendorEnv(), SplendorEnv()
     env.reset(seed=0)
-    env.step(cast(np.flatnonzero(env.action_masks())[0].item()))
+    plain.reset(seed=0)
+    action = np.flatnonzero(env.action_masks())[0].item()
+    observation = env.step(cast(action))[0]["observation"]
+    assert observation.tolist() == plain.step(action)[0]["observation"].tolist()
 
 
 def test_steps_out_of_turn_are_refused():
@@ -549,8 +554,10 @@ def test_a_wrong_reset_mask_is_refused(mask):
 
 
 def test_options_unknown_to_it_are_ignored():
-    SplendorEnv().reset(options={"options": 1})
-    SplendorVectorEnv(2).reset(options={"options": 1})
+    for env in (SplendorEnv(), SplendorVectorEnv(2)):
+        observation, _ = env.reset(seed=0, options={"options": 1})
+        plain, _ = env.reset(seed=0)
+        assert observation["observation"].tolist() == plain["observation"].tolist()
 
 
 @pytest.mark.parametrize(

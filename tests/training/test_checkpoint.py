@@ -102,7 +102,8 @@ def test_loading_unpickles_nothing(tmp_path, monkeypatch):
     for name in ("load", "loads", "Unpickler"):
         monkeypatch.setattr(pickle, name, fail)
     monkeypatch.setattr(torch, "load", fail)
-    load_policy(tmp_path)
+    network, about = load_policy(tmp_path)
+    assert about["network"] == network.sizes._asdict()
 
 
 def test_missing_files_are_named(tmp_path):
