@@ -7,6 +7,7 @@ import importlib
 import json
 import os
 import secrets
+import shlex
 import sys
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -124,16 +125,19 @@ def train(
     configs = _training("config")
     load = configs.load_run_config if config.is_dir() else configs.load_config
     settings = load(config, changes or [])
-    run = _training("sb3_ppo").train(settings, resume=resume)
-    results = _evaluate(
-        f"ppo:{run}",
-        ["random", "greedy"],
-        settings.rules,
-        settings.num_players,
-        _REPORT_GAMES,
-        _REPORT_SEED,
-    )
-    _print_results(results)
+    run = _training(settings.algorithm).train(settings, resume=resume)
+    results = []
+    for rules in settings.rules_in_turn():
+        against = _evaluate(
+            f"ppo:{run}",
+            ["random", "greedy"],
+            rules,
+            rules.num_players,
+            _REPORT_GAMES,
+            _REPORT_SEED,
+        )
+        _print_results(against)
+        results += against
     _write_json(Path(run, "evaluation.json"), {"results": [asdict(result) for result in results]})
     print(f"run: {run}")
 
@@ -270,6 +274,38 @@ def _check_json(path: Path | None) -> None:
 
 def _write_json(path: Path, content: object) -> None:
     path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+
+@app.command(epilog=_epilog("export runs/quickstart runs/quickstart.onnx"))
+def export(
+    checkpoint: Annotated[
+        Path, typer.Argument(metavar="CKPT", help="Folder of a policy, or of its run.")
+    ],
+    file: Annotated[Path, typer.Argument(metavar="OUT.onnx", help="The file to write.")],
+) -> None:
+    """Write a trained policy as an ONNX file, which plays without torch.
+
+    OUT.json beside it says how the policy was trained; `onnx:OUT.onnx` needs both.
+    """
+    about = _training("export").export_policy(checkpoint, file)
+    parity = about["parity"]
+    print(f"wrote {file} ({about['size']:,} bytes) and {file.with_suffix('.json').name}")
+    print(
+        f"largest difference from torch in {parity['positions']:,} positions: "
+        f"logits {parity['logits']:.1e}, win shares {parity['win_shares']:.1e}"
+    )
+    print(f"play it: splendor evaluate {shlex.quote(f'onnx:{file}')} --against greedy", end="")
+    print(_game_options(about["rules"], about["num_players"]))
+
+
+def _game_options(rules: dict[str, int], num_players: list[int]) -> str:
+    """The options that let a policy play what it was trained for, as far as a preset is it."""
+    players = 2 if 2 in num_players else num_players[0]
+    options = "" if players == 2 else f" --players {players}"
+    for name, preset in PRESETS.items():
+        if rules.items() <= preset(players)._asdict().items():
+            return options if name == "standard" else f"{options} --rules {name}"
+    return options
 
 
 @app.command(epilog=_epilog("play", "play --against greedy --players 3 --seat 1 --seed 7"))

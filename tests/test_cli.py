@@ -11,6 +11,7 @@ import pytest
 from splendor_env import Game, __version__
 from splendor_env.agents import make_agent
 from splendor_env.cli import main
+from splendor_env.core.state import no_gold_small_table, rulebook_2014, standard
 
 CHECKOUT = Path(__file__).parents[1]
 
@@ -248,7 +249,9 @@ def fake_training(monkeypatch, tmp_path):
 
     def load_config(path, overrides):
         calls.append((path, overrides))
-        return types.SimpleNamespace(rules="standard", num_players=3)
+        return types.SimpleNamespace(
+            algorithm="sb3_ppo", rules_in_turn=lambda: [standard(3), standard(4)]
+        )
 
     def load_run_config(path, overrides):
         calls.append("run")
@@ -279,11 +282,14 @@ def test_train_trains_then_evaluates_and_keeps_the_figures(
     assert run(*arguments) == 0
     assert fake_training == [(Path("run.toml"), ["seed=1", "num_games=8"]), True]
     results = json.loads((tmp_path / "evaluation.json").read_text())["results"]
-    assert [result["against"] for result in results] == ["random", "greedy"]
-    assert {(result["agent"], result["games"], result["players"]) for result in results} == {
-        (f"ppo:{tmp_path}", 6, 3)
-    }
-    assert str(tmp_path) in capsys.readouterr().out
+    assert [result["against"] for result in results] == ["random", "greedy"] * 2
+    assert {result["agent"] for result in results} == {f"ppo:{tmp_path}"}
+    assert [(result["players"], result["games"]) for result in results] == [(3, 6)] * 2 + [
+        (4, 8)
+    ] * 2
+    out = capsys.readouterr().out
+    assert str(tmp_path) in out
+    assert "3 players" in out and "4 players" in out
 
     fake_training.clear()
     assert run("train", tmp_path, "--resume") == 0
@@ -294,3 +300,74 @@ def test_without_a_checkout_training_says_what_it_needs(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "training.config", None)
     assert run("train", "configs/smoke.toml") == 2
     assert "needs a checkout of the project" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("rules", "num_players", "options"),
+    [
+        (standard(2), [2], ""),
+        (standard(4), [4], " --players 4"),
+        (rulebook_2014(3), [3], " --players 3 --rules rulebook_2014"),
+        (standard(2, target_points=9), [2], ""),
+        (no_gold_small_table(2), [2, 3, 4], " --rules no_gold_small_table"),
+    ],
+)
+def test_export_says_what_it_wrote_and_how_to_play_it(
+    monkeypatch, capsys, rules, num_players, options
+):
+    calls = []
+
+    def export_policy(checkpoint, path):
+        calls.append((checkpoint, path))
+        fields = rules._asdict()
+        if len(num_players) > 1:
+            fields = {key: fields[key] for key in fields if not key.startswith("num_")}
+        parity = {"positions": 1152, "logits": 2.5e-7, "win_shares": 6e-8}
+        return {"size": 1234567, "parity": parity, "rules": fields, "num_players": num_players}
+
+    module = types.ModuleType("training.export")
+    module.__dict__["export_policy"] = export_policy
+    monkeypatch.setitem(sys.modules, "training", types.ModuleType("training"))
+    monkeypatch.setitem(sys.modules, "training.export", module)
+    assert run("export", "runs/one", "my files/one.onnx") == 0
+    assert calls == [(Path("runs/one"), Path("my files/one.onnx"))]
+    assert capsys.readouterr().out.splitlines() == [
+        "wrote my files/one.onnx (1,234,567 bytes) and one.json",
+        "largest difference from torch in 1,152 positions: logits 2.5e-07, win shares 6.0e-08",
+        f"play it: splendor evaluate 'onnx:my files/one.onnx' --against greedy{options}",
+    ]
+
+
+def test_export_teaches_with_an_example_and_says_what_it_needs(monkeypatch, capsys):
+    assert run("export", "--help") == 0
+    assert "  splendor export" in capsys.readouterr().out.partition("Examples:")[2]
+    monkeypatch.setitem(sys.modules, "training.export", None)
+    assert run("export", "runs/one", "one.onnx") == 2
+    assert "needs a checkout of the project" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("no/such/run one.onnx", "no policy in no/such/run"),
+        ("no/such/run one.json", "must end in .onnx, not be 'one.json'"),
+        ("no/such/run", "Missing argument"),
+    ],
+)
+def test_a_mistake_in_export_is_told_in_one_line(arguments, message, capsys):
+    pytest.importorskip("safetensors.torch")
+    pytest.importorskip("onnxscript")
+    assert run("export", *arguments.split()) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("error: ") and err.count("\n") == 1
+    assert message in err
+
+
+@pytest.mark.parametrize("spec", ["onnx:no/such/file.onnx", "onnx:policy", "onnx:"])
+def test_an_onnx_file_that_is_none_is_told_in_one_line(spec, capsys):
+    pytest.importorskip("onnxruntime")
+    assert run("evaluate", spec, "--against", "random") == 2
+    err = capsys.readouterr().err
+    assert err.startswith("error: ") and err.count("\n") == 1
+    assert "no/such/file.onnx" in err or "must end in .onnx" in err

@@ -4,13 +4,16 @@ A folder holds `policy.json` and the weights it names. Both are written in full 
 place and then moved there, weights first, so that a crash leaves the old pair or the new one.
 """
 
+import functools
 import hashlib
 import importlib.metadata
 import json
 import os
 import platform
+import subprocess
 import tempfile
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,34 +21,18 @@ import safetensors
 import safetensors.torch
 import torch
 
-from splendor_env.core.actions import ACTION_NAMES, NUM_ACTIONS
-from splendor_env.core.observation import LAYOUT_VERSION, OBSERVATION_SIZE
+from splendor_env.agents.layouts import PolicyWarning, layouts
 from splendor_env.core.state import Rules, SplendorError
 from training.config import check_setting
 from training.networks import NetworkSizes, PolicyNetwork
 
-CHECKPOINT_VERSION = 1
+CHECKPOINT_VERSION = 2
 """Rises when `policy.json` changes its form."""
 
 _JSON = "policy.json"
 
 STEP_DIGITS = "[0-9]" * 12
 """A step in the pattern of a file's name: other files beside ours are left alone."""
-
-
-class PolicyWarning(UserWarning):
-    """A policy is used with other rules or libraries than it was trained with."""
-
-
-def layouts() -> dict[str, Any]:
-    """What a network's inputs and outputs mean here; must be equal to use its weights."""
-    actions = hashlib.sha256("\n".join(ACTION_NAMES).encode()).hexdigest()[:16]
-    return {
-        "observation_layout": LAYOUT_VERSION,
-        "observation_size": OBSERVATION_SIZE,
-        "num_actions": NUM_ACTIONS,
-        "action_names": actions,
-    }
 
 
 def library_versions() -> dict[str, str]:
@@ -58,6 +45,24 @@ def library_versions() -> dict[str, str]:
         except importlib.metadata.PackageNotFoundError:
             versions[package] = "not installed"
     return versions
+
+
+@functools.cache
+def git_commit() -> str | None:
+    """The commit of the checkout that holds this program, with a "+" if tracked files differ.
+
+    None without git or a repository. Asked once, as the program was read once.
+    """
+    command = ["git", "describe", "--always", "--exclude=*", "--abbrev=40", "--dirty=+"]
+    folder = Path(__file__).parent
+    environment = os.environ | {"GIT_OPTIONAL_LOCKS": "0"}  # only look
+    try:
+        process = subprocess.run(
+            command, cwd=folder, env=environment, capture_output=True, check=True, timeout=10
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return process.stdout.decode().strip()
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -79,17 +84,23 @@ def write_atomically(path: Path, content: bytes) -> None:
 def save_policy(
     folder: Path,
     network: PolicyNetwork,
-    rules: Rules,
+    rules: Rules | Sequence[Rules],
     *,
     step: int,
     evaluation: dict[str, float] | None = None,
+    algorithm: str = "ppo",
 ) -> None:
     """Write the policy into `folder`, in place of an older one.
 
     Args:
+        rules: What it was trained for; several for several numbers of players, of which the file
+            keeps what they have in common beside those numbers.
         step: Training steps it has seen.
         evaluation: Share of the victories against each opponent, by name.
+        algorithm: The trainer.
     """
+    several = [rules] if isinstance(rules, Rules) else list(rules)
+    common = set.intersection(*(set(one._asdict().items()) for one in several))
     content = weights_to_bytes(network)
     weights = f"weights-{step:012d}.safetensors"
     about = {
@@ -98,9 +109,14 @@ def save_policy(
         "sha256": hashlib.sha256(content).hexdigest(),
         **layouts(),
         "network": network.sizes._asdict(),
-        "rules": rules._asdict(),
+        "num_players": [one.num_players for one in several],
+        "rules": {
+            key: value for key, value in several[0]._asdict().items() if (key, value) in common
+        },
         "step": step,
         "evaluation": evaluation or {},
+        "algorithm": algorithm,
+        "git_commit": git_commit(),
         "versions": library_versions(),
     }
     write_atomically(folder / weights, content)
@@ -191,11 +207,9 @@ def _check_layouts(about: dict[str, Any], path: Path) -> None:
 
 def _check_sizes(sizes: NetworkSizes, path: Path) -> NetworkSizes:
     """Before a network is built: no file may ask for one that a config may not."""
-    if (sizes.observation_size, sizes.num_actions) != (OBSERVATION_SIZE, NUM_ACTIONS):
-        raise SplendorError(f"{path} is broken: a network of {sizes} does not fit its layouts")
     try:
-        for key in ("layer_size", "num_shared_layers", "num_separate_layers"):
-            check_setting(key, getattr(sizes, key))
+        for key, value in sizes._asdict().items():
+            check_setting(key, value)
     except SplendorError as error:
         raise SplendorError(f"{path} is broken: {error}") from error
     return sizes

@@ -1,79 +1,85 @@
-"""The settings of a training run: one flat TOML file, checked before anything starts."""
+"""The settings of a training run: one flat TOML file, checked before anything starts.
 
+`RunConfig` has what every trainer needs; the `Config` in a trainer's file adds its own. The setting
+`algorithm` names that file.
+"""
+
+import importlib
 import json
 import tomllib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import Field, asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from splendor_env.core.state import PRESETS, Rules, SplendorError, resolve_rules
+from training.networks import NETWORKS, NetworkSizes
+
+ALGORITHMS = ("ppo", "sb3_ppo")
+"""The trainers: each is a module of `training` with a `Config` and a function `train`."""
 
 
-def _setting(default: Any, low: float | None = None, high: float | None = None) -> Any:
-    return field(default=default, metadata={"low": low, "high": high})
+def setting(
+    default: Any,
+    low: float | None = None,
+    high: float | None = None,
+    *,
+    choices: Sequence[str] = (),
+) -> Any:
+    """A field of a config, with its range or its choices."""
+    return field(default=default, metadata={"low": low, "high": high, "choices": choices})
 
 
 @dataclass(frozen=True)
-class Config:
-    """MaskablePPO in self-play. A step is one decision of the learner in one game.
+class RunConfig:
+    """What every run has. A step is one decision that is learnt from, in one game.
 
     Raises:
-        SplendorError: A value of the wrong type or out of its range.
+        SplendorError: A value of the wrong type, out of its range or none of its choices.
     """
 
+    algorithm: str = setting("ppo", choices=ALGORITHMS)
     run_name: str = "run"  # folder of the run; the config file's name if the file has none
     runs_folder: str = "runs"
-    seed: int = _setting(0, 0, 2**31 - 1)
-    num_threads: int = _setting(0, 0, 256)  # of torch; 0 leaves torch's choice
+    seed: int = setting(0, 0, 2**31 - 1)
+    num_threads: int = setting(1, 1, 256)  # cores used
 
-    rules: str = "standard"  # a preset
-    num_players: int = _setting(2, 2, 4)
+    rules: str = setting("standard", choices=tuple(PRESETS))
+    num_players: int = setting(2, 0, 4)  # 0 for 2, 3 and 4 players in turn
 
-    total_steps: int = _setting(4_000_000, 1)
-    num_games: int = _setting(256, 1, 65_536)  # at once
-    rollout_steps: int = _setting(64, 2, 65_536)  # decisions per game between two updates
+    total_steps: int = setting(4_000_000, 1)
+    num_games: int = setting(256, 1, 65_536)  # at once
+    rollout_steps: int = setting(64, 2, 65_536)  # decisions per game between two updates
 
-    layer_size: int = _setting(256, 8, 8192)
-    num_shared_layers: int = _setting(1, 0, 8)  # hidden layers of policy and value together
-    num_separate_layers: int = _setting(1, 0, 8)  # and then of each of them
+    network: str = setting("mlp", choices=NETWORKS)
+    layer_size: int = setting(256, 8, 8192)
+    num_shared_layers: int = setting(1, 0, 8)  # hidden layers of policy and value together
+    num_separate_layers: int = setting(1, 0, 8)  # and then of each of them
+    card_size: int = setting(32, 4, 1024)  # numbers that describe a card in the network "cards"
 
-    learning_rate: float = _setting(5e-4, 0, 1)  # falls linearly to 0 at total_steps
-    batch_size: int = _setting(4096, 2)
-    num_epochs: int = _setting(2, 1, 100)
-    gamma: float = _setting(1.0, 0, 1)
-    gae_lambda: float = _setting(0.95, 0, 1)
-    clip_coef: float = _setting(0.2, 0, 1)
-    ent_coef: float = _setting(0.01, 0, 1)  # falls linearly to 0 at total_steps
-    vf_coef: float = _setting(0.5, 0, 100)
-    max_grad_norm: float = _setting(0.5, 0)
+    learning_rate: float = setting(5e-4, 0, 1)  # falls linearly to 0 at total_steps
+    batch_size: int = setting(4096, 2)
+    num_epochs: int = setting(2, 1, 100)
+    gae_lambda: float = setting(0.95, 0, 1)
+    clip_coef: float = setting(0.2, 0, 1)
+    ent_coef: float = setting(0.01, 0, 1)  # falls linearly to 0 at total_steps
+    vf_coef: float = setting(0.5, 0, 100)
+    max_grad_norm: float = setting(0.5, 0)
 
-    # Relative frequencies with which a seat is given to
-    weight_current: float = _setting(0.6, 0)  # the learner's policy as of the last update
-    weight_past: float = _setting(0.2, 0)  # frozen copies of it, evenly over the run
-    weight_greedy: float = _setting(0.15, 0)
-    weight_random: float = _setting(0.05, 0)
-    snapshot_every: int = _setting(250_000, 1)  # steps between frozen copies at first
-    max_snapshots: int = _setting(6, 1, 1000)  # then every second one goes, the interval doubles
+    snapshot_every: int = setting(250_000, 1)  # steps between frozen copies of the policy
+    max_snapshots: int = setting(6, 1, 1000)  # copies kept, the denser the younger
 
-    eval_every: int = _setting(500_000, 1)  # steps
-    eval_games: int = _setting(200, 1)  # against each opponent
-    checkpoint_every: int = _setting(500_000, 1)  # steps
+    eval_every: int = setting(500_000, 1)  # steps
+    eval_games: int = setting(200, 1)  # against each opponent
+    checkpoint_every: int = setting(500_000, 1)  # steps
 
     def __post_init__(self) -> None:
-        for setting in fields(self):
-            check_setting(setting.name, getattr(self, setting.name))
-        if self.rules not in PRESETS:
-            raise SplendorError(f"rules must be one of {', '.join(PRESETS)}, not {self.rules!r}")
+        for one in fields(self):
+            _check(one, getattr(self, one.name))
         if not self.run_name or Path(self.run_name).name != self.run_name:
             raise SplendorError(f"run_name must be the name of a folder, not {self.run_name!r}")
-        if self.rollout_size % self.batch_size:
-            raise SplendorError(
-                f"batch_size {self.batch_size} must divide num_games * rollout_steps = "
-                f"{self.rollout_size}"
-            )
-        if self.weight_current + self.weight_past + self.weight_greedy + self.weight_random == 0:
-            raise SplendorError("one of the weights of the opponents must be more than 0")
+        if self.num_players == 1:
+            raise SplendorError("num_players must be 2, 3, 4, or 0 for these three in turn, not 1")
 
     @property
     def rollout_size(self) -> int:
@@ -85,16 +91,24 @@ class Config:
         """Where the run keeps its files."""
         return Path(self.runs_folder) / self.run_name
 
-    def resolve_rules(self) -> Rules:
-        """The rules as the core takes them."""
-        return resolve_rules(self.rules, self.num_players)
+    def rules_in_turn(self) -> list[Rules]:
+        """The rules as the core takes them: one, or those of 2, 3 and 4 players."""
+        counts = (self.num_players,) if self.num_players else (2, 3, 4)
+        return [resolve_rules(self.rules, count) for count in counts]
+
+    def network_sizes(self) -> NetworkSizes:
+        """What the run's networks are built from."""
+        return NetworkSizes(*(getattr(self, key) for key in NetworkSizes._fields))
 
 
-_FIELDS = {setting.name: setting for setting in fields(Config)}
+_FIELDS = {one.name: one for one in fields(RunConfig)}
 
 
-def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
+def load_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
     """Read a config file; each override is "key=value" and goes before the file.
+
+    Returns:
+        The `Config` of the trainer that the setting `algorithm` names.
 
     Raises:
         SplendorError: No such file, not TOML, an unknown key or a bad value.
@@ -106,18 +120,23 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
         raise SplendorError(f"cannot read the config {path}: {error}") from error
     except tomllib.TOMLDecodeError as error:
         raise SplendorError(f"{path} is not TOML: {error}") from error
-    values = {"run_name": path.stem} | values
+    texts = {}
     for override in overrides:
         key, separator, text = override.partition("=")
         if not separator:
             raise SplendorError(f"a setting is given as key=value, not {override!r}")
-        values[key.strip()] = _parse(key.strip(), text.strip())
-    for key in values:
-        _check_key(key)
-    return Config(**{key: _convert(key, value) for key, value in values.items()})
+        texts[key.strip()] = text.strip()
+    trainer = _config_class((values | texts).get("algorithm", RunConfig.algorithm))
+    settings = {one.name: one for one in fields(trainer)}
+    for key in values | texts:
+        if key not in settings:
+            raise SplendorError(f"unknown setting {key!r}; settings are {', '.join(settings)}")
+    values |= {key: _parse(settings[key], text) for key, text in texts.items()}
+    values = {"run_name": path.stem} | values
+    return trainer(**{key: _convert(settings[key], value) for key, value in values.items()})
 
 
-def load_run_config(run_folder: str | Path, overrides: Sequence[str] = ()) -> Config:
+def load_run_config(run_folder: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
     """The config of an existing run, to resume it; it stays in the folder it is in now.
 
     Raises:
@@ -130,7 +149,7 @@ def load_run_config(run_folder: str | Path, overrides: Sequence[str] = ()) -> Co
     return load_config(folder / "config.toml", [*overrides, *place])
 
 
-def dump_config(config: Config) -> str:
+def dump_config(config: RunConfig) -> str:
     """The config as TOML that `load_config` reads back."""
     # JSON's strings, numbers and booleans are TOML's.
     return "".join(
@@ -140,15 +159,35 @@ def dump_config(config: Config) -> str:
 
 
 def check_setting(key: str, value: Any) -> None:
-    """Raise unless `value` has the type of the setting and is in its range.
+    """Raise unless `value` is one that the `RunConfig` may have under this key.
 
     Raises:
         SplendorError: It is not.
     """
-    kind: Any = _FIELDS[key].type
-    low, high = _FIELDS[key].metadata.get("low"), _FIELDS[key].metadata.get("high")
-    is_right = isinstance(value, kind) and not isinstance(value, bool)
-    if is_right and kind is not str:
+    _check(_FIELDS[key], value)
+
+
+def _config_class(algorithm: Any) -> type[RunConfig]:
+    check_setting("algorithm", algorithm)
+    try:
+        return importlib.import_module(f"training.{algorithm}").Config
+    except ModuleNotFoundError as error:
+        raise SplendorError(
+            f"algorithm {algorithm!r} needs the extra `train` installed ({error})"
+        ) from error
+
+
+def _check(one: Field, value: Any) -> None:
+    key, kind, metadata = one.name, one.type, one.metadata
+    assert isinstance(kind, type)
+    choices = metadata.get("choices")
+    if choices:
+        if value not in choices:
+            raise SplendorError(f"{key} must be one of {', '.join(choices)}, not {value!r}")
+        return
+    is_right = isinstance(value, kind) and isinstance(value, bool) == (kind is bool)
+    low, high = metadata.get("low"), metadata.get("high")
+    if is_right and kind in (int, float):
         # Written so that a NaN is out of range.
         is_right = (low is None or value >= low) and (high is None or value <= high)
         is_right = is_right and abs(value) != float("inf")
@@ -157,29 +196,27 @@ def check_setting(key: str, value: Any) -> None:
         raise SplendorError(f"{key} must be {kind.__name__}{bounds}, not {value!r}")
 
 
-def _check_key(key: str) -> None:
-    if key not in _FIELDS:
-        raise SplendorError(f"unknown setting {key!r}; settings are {', '.join(_FIELDS)}")
-
-
-def _parse(key: str, text: str) -> Any:
+def _parse(one: Field, text: str) -> Any:
     """The text of an override as a value of the field's type."""
-    _check_key(key)
-    if _FIELDS[key].type is str:
+    if one.type is str:
         return text
+    if one.type is bool:
+        if text not in ("true", "false"):
+            raise SplendorError(f"{one.name} must be true or false, not {text!r}")
+        return text == "true"
     for number in (int, float):
         try:
             return number(text)
         except ValueError:
             continue
-    raise SplendorError(f"{key} must be a number, not {text!r}")
+    raise SplendorError(f"{one.name} must be a number, not {text!r}")
 
 
-def _convert(key: str, value: Any) -> Any:
+def _convert(one: Field, value: Any) -> Any:
     """Whole floats such as 4e6 count as integers, integers as floats."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if _FIELDS[key].type is float and is_number:
+    if one.type is float and is_number:
         return float(value)
-    if _FIELDS[key].type is int and isinstance(value, float) and value.is_integer():
+    if one.type is int and isinstance(value, float) and value.is_integer():
         return int(value)
     return value

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 import numpy as np
 import torch
 
+from splendor_env.agents.layouts import PolicyWarning
 from splendor_env.core.actions import NUM_ACTIONS
 from splendor_env.core.batch import observe_games, write_action_masks
 from splendor_env.core.observation import OBSERVATION_SIZE
 from splendor_env.core.state import Rules
-from training.checkpoint import PolicyWarning, load_policy
+from training.checkpoint import load_policy
 from training.networks import PolicyNetwork
 
 
@@ -18,7 +19,8 @@ class PolicyAgent:
     """Plays the likeliest legal action of a network, or draws by its probabilities.
 
     It sees what `observe` shows the mover, so it needs no determinized games. With `trained_for`,
-    the fields of the rules it was trained for, a `PolicyWarning` tells once of playing by others.
+    those fields of the rules that it was trained for, a `PolicyWarning` tells once of playing by
+    others; a field that is not there, such as the players of a policy for all numbers, is free.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """From a spec string to an agent. The only place that looks for `training`, at run time.
 
-Specs: a name (`random`, `greedy`), `ppo:DIRECTORY` (a policy written by a trainer; needs a
-checkout of the project), or `package.module:ARGUMENT` (your own module: it must have a function
-`make_agent(argument, seed)` that returns an `Agent`).
+Specs: a name (`random`, `greedy`, `pretrained`), `onnx:FILE` (an exported policy), `ppo:DIRECTORY`
+(a policy written by a trainer; needs a checkout of the project), or `package.module:ARGUMENT` (your
+own module: it must have a function `make_agent(argument, seed)` that returns an `Agent`).
 """
 
 import importlib
@@ -12,10 +12,11 @@ from typing import Protocol, cast
 
 import numpy as np
 
+from splendor_env.agents import onnx
 from splendor_env.agents.builtin import GreedyAgent, RandomAgent
 from splendor_env.core.state import Rules, SplendorError
 
-_BUILTIN = {"random": RandomAgent, "greedy": GreedyAgent}
+_BUILTIN = {"random": RandomAgent, "greedy": GreedyAgent, "pretrained": onnx.PretrainedAgent}
 
 
 class Agent(Protocol):
@@ -43,6 +44,8 @@ def agent_specs() -> dict[str, str]:
     return {
         "random": "a uniformly random legal action",
         "greedy": "one-step heuristic: the best own position after the action",
+        "pretrained": "the trained policy that comes along for the number of players",
+        "onnx:FILE": "a policy exported as an ONNX file, with its JSON beside it",
         "ppo:DIRECTORY": "a policy trained here, from its directory of weights and JSON",
         "package.module:ARGUMENT": "your own: the module's make_agent(argument, seed)",
     }
@@ -57,6 +60,8 @@ def make_agent(spec: str, seed: int = 0) -> Agent:
     kind, separator, argument = str(spec).partition(":")
     if not separator and kind in _BUILTIN:
         return _BUILTIN[kind](seed)
+    if separator and kind == "onnx":
+        return onnx.make_agent(argument, seed)
     if separator and kind == "ppo":
         return _training().make_agent(argument, seed)
     if separator and "." in kind:

@@ -1,6 +1,8 @@
 import hashlib
 import json
 import pickle
+import shutil
+import subprocess
 import warnings
 
 import numpy as np
@@ -17,17 +19,20 @@ from splendor_env.core.batch import Batch
 from splendor_env.core.observation import LAYOUT_VERSION, OBSERVATION_SIZE
 from splendor_env.core.state import SplendorError, standard
 from splendor_env.evaluation.arena import play_match
+from training import checkpoint
 from training.checkpoint import (
+    CHECKPOINT_VERSION,
     PolicyWarning,
+    git_commit,
     library_versions,
     load_policy,
     save_policy,
     write_atomically,
 )
-from training.networks import NetworkSizes, PolicyNetwork
+from training.networks import NETWORKS, NetworkSizes, PolicyNetwork
 from training.policy_agent import PolicyAgent
 
-SIZES = NetworkSizes(OBSERVATION_SIZE, NUM_ACTIONS, 16, 1, 1)
+SIZES = NetworkSizes("mlp", 16, 1, 1, 8)
 
 
 def make_network(seed=0, sizes=SIZES):
@@ -44,20 +49,93 @@ def edit(folder, **changes):
     (folder / "policy.json").write_text(json.dumps(about | changes))
 
 
+@pytest.mark.parametrize("kind", NETWORKS)
 @pytest.mark.parametrize("layers", [(1, 1), (0, 2), (2, 0), (0, 0)])
-def test_a_policy_reads_back(tmp_path, layers):
-    network = make_network(sizes=NetworkSizes(OBSERVATION_SIZE, NUM_ACTIONS, 16, *layers))
+def test_a_policy_reads_back(tmp_path, kind, layers):
+    network = make_network(sizes=NetworkSizes(kind, 16, *layers, 8))
     save(tmp_path, network)
     loaded, about = load_policy(tmp_path)
     observation = torch.rand(3, OBSERVATION_SIZE)
     for one, two in zip(network(observation), loaded(observation), strict=True):
         assert torch.equal(one, two)
     assert loaded(observation)[0].shape == (3, NUM_ACTIONS)
-    assert loaded(observation)[1].shape == (3, 1)
+    assert loaded(observation)[1].shape == (3, 4)
     assert about["step"] == 10
     assert about["evaluation"] == {"random": 0.5}
     assert about["rules"] == standard(2)._asdict()
+    assert about["num_players"] == [2]
+    assert about["algorithm"] == "ppo"
     assert "torch" in about["versions"]
+
+
+def test_a_policy_for_several_numbers_of_players_keeps_what_they_have_in_common(tmp_path):
+    several = [standard(number)._replace(target_points=9) for number in (2, 3, 4)]
+    save_policy(tmp_path, make_network(), several, step=1, algorithm="mine")
+    _, about = load_policy(tmp_path)
+    assert about["num_players"] == [2, 3, 4]
+    assert about["algorithm"] == "mine"
+    rules = several[0]._asdict()
+    del rules["num_players"], rules["num_nobles"]
+    assert about["rules"] == rules
+    agent = make_agent(f"ppo:{tmp_path}")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for one in several:
+            agent.act(Batch(one, 1).games, one, np.arange(1))
+    with pytest.warns(PolicyWarning, match=r"trained for target_points 9 \(here 15\)$"):
+        agent.act(Batch(standard(3), 1).games, standard(3), np.arange(1))
+
+
+def git(folder, *arguments):
+    identity = ["-c", "user.name=Test", "-c", "user.email=test@example.org"]
+    return subprocess.run(
+        ["git", *identity, *arguments], cwd=folder, check=True, capture_output=True, text=True
+    ).stdout.strip()
+
+
+@pytest.fixture
+def checkout(tmp_path, monkeypatch):
+    """A repository in which the program is made to think that it lies."""
+    if shutil.which("git") is None:
+        pytest.skip("needs git")
+    folder = tmp_path / "checkout"
+    (folder / "training").mkdir(parents=True)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
+    monkeypatch.setattr(checkpoint, "__file__", str(folder / "training" / "checkpoint.py"))
+    git_commit.cache_clear()
+    yield folder
+    git_commit.cache_clear()
+
+
+def test_the_commit_of_the_program_is_saved(checkout, tmp_path):
+    git(checkout, "init")
+    (checkout / "file").write_text("one")
+    git(checkout, "add", "file")
+    git(checkout, "commit", "--message", "first")
+    git(checkout, "tag", "--annotate", "v1", "--message", "tagged")
+    commit = git(checkout, "rev-parse", "HEAD")
+    assert git_commit() == commit
+    save(tmp_path, make_network())
+    assert load_policy(tmp_path)[1]["git_commit"] == commit
+    git_commit.cache_clear()
+    (checkout / "runs").mkdir()
+    (checkout / "runs" / "metrics.csv").touch()
+    assert git_commit() == commit
+    git_commit.cache_clear()
+    (checkout / "file").write_text("two")
+    assert git_commit() == f"{commit}+"
+
+
+def test_without_a_repository_or_git_there_is_no_commit(checkout, tmp_path, monkeypatch):
+    assert git_commit() is None
+    git(checkout, "init")
+    git_commit.cache_clear()
+    assert git_commit() is None  # nothing is committed
+    git_commit.cache_clear()
+    monkeypatch.setenv("PATH", "")
+    assert git_commit() is None
+    save(tmp_path, make_network())
+    assert load_policy(tmp_path)[1]["git_commit"] is None
 
 
 def test_a_newer_policy_takes_the_place_of_the_older(tmp_path):
@@ -145,11 +223,14 @@ def test_weights_of_another_network_or_not_finite_are_refused(tmp_path):
     edit(tmp_path, network=SIZES._replace(layer_size=32)._asdict())
     with pytest.raises(SplendorError, match="does not hold the weights"):
         load_policy(tmp_path)
+    edit(tmp_path, network=SIZES._replace(network="cards")._asdict())
+    with pytest.raises(SplendorError, match="does not hold the weights"):
+        load_policy(tmp_path)
     edit(tmp_path, network={"width": 3})
     with pytest.raises(SplendorError, match="broken"):
         load_policy(tmp_path)
     network = make_network()
-    torch.nn.init.constant_(network.value[0].bias, torch.nan)
+    torch.nn.init.constant_(network.value_logits.bias, torch.nan)
     save(tmp_path, network)
     with pytest.raises(SplendorError, match="not finite"):
         load_policy(tmp_path)
@@ -165,8 +246,9 @@ def test_weights_of_another_network_or_not_finite_are_refused(tmp_path):
         ("layer_size", 7),
         ("layer_size", 8193),
         ("layer_size", 16.0),
-        ("observation_size", 10**9),
-        ("num_actions", 10**9),
+        ("card_size", 10**9),
+        ("network", "deep"),
+        ("network", None),
     ],
 )
 def test_sizes_that_no_config_may_have_are_refused_before_building(
@@ -247,7 +329,7 @@ def test_an_agent_warns_once_of_rules_that_it_was_not_trained_for(tmp_path):
         ("observation_layout", LAYOUT_VERSION + 1, LAYOUT_VERSION),
         ("observation_size", 999, OBSERVATION_SIZE),
         ("num_actions", 42, NUM_ACTIONS),
-        ("checkpoint_version", 99, 1),
+        ("checkpoint_version", 99, CHECKPOINT_VERSION),
     ],
 )
 def test_another_layout_is_refused_with_both_versions(tmp_path, key, value, ours):
@@ -287,7 +369,7 @@ def test_the_agent_plays_the_likeliest_legal_action(tmp_path):
 
 def test_a_sampling_agent_is_seeded_and_follows_the_probabilities():
     network = make_network()
-    torch.nn.init.zeros_(network.policy[-1].weight)
+    torch.nn.init.zeros_(network.action_logits.weight)
     games = np.repeat(Batch(standard(2), 1).games, 4000)
     game_id = np.arange(4000)
 

@@ -2,8 +2,6 @@ import csv
 import os
 import shlex
 import signal
-import subprocess
-import sys
 import threading
 from contextlib import nullcontext
 from copy import deepcopy
@@ -26,7 +24,10 @@ from splendor_env.envs.sb3 import SplendorVecEnv
 from splendor_env.evaluation.arena import play_match
 from training import sb3_ppo
 from training.checkpoint import load_policy, save_policy
-from training.config import Config, load_config, load_run_config
+from training.config import load_config, load_run_config
+from training.networks import NetworkSizes
+from training.run import as_text, lock
+from training.sb3_ppo import Config
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -62,14 +63,22 @@ def read_metrics(run):
         return list(csv.DictReader(file))
 
 
-def test_the_smoke_config_trains_a_policy_that_plays(tmp_path):
-    config = load_config("configs/smoke.toml", [f"runs_folder={tmp_path}"])
+def test_a_config_file_trains_a_policy_that_plays(tmp_path):
+    path = tmp_path / "short.toml"
+    path.write_text(
+        'algorithm = "sb3_ppo"\ntotal_steps = 8192\nnum_games = 64\nrollout_steps = 32\n'
+        "batch_size = 1024\nlayer_size = 64\nsnapshot_every = 2048\neval_every = 4096\n"
+        "eval_games = 50\ncheckpoint_every = 4096\n"
+    )
+    config = load_config(path, [f"runs_folder={tmp_path}"])
+    assert isinstance(config, Config)
     run = sb3_ppo.train(config)
-    assert run == tmp_path / "smoke"
+    assert run == tmp_path / "short"
     agent = make_agent(f"ppo:{run}")
     assert play_match(agent, RandomAgent(), standard(2), 4).illegal == 0
     _, about = load_policy(run)
     assert about["step"] == config.total_steps
+    assert about["algorithm"] == "sb3_ppo"
     assert set(about["evaluation"]) == {"random", "greedy", "past"}
     assert [int(row["step"]) for row in read_metrics(run)] == [4096, 8192]
     assert (run / "learning_curve.png").read_bytes().startswith(b"\x89PNG")
@@ -96,64 +105,86 @@ def test_three_and_four_players_train(config, num_players):
     assert play_match(agent, RandomAgent(), standard(num_players), 4).illegal == 0
 
 
-def test_a_taken_name_gets_a_number(config, capsys):
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"num_players": 0}, "num_players must be 2, 3 or 4: sb3_ppo trains one number at a time"),
+        ({"batch_size": 1000}, "batch_size 1000 must divide"),
+        ({"algorithm": "ppo"}, "algorithm must be one of sb3_ppo, not 'ppo'"),
+        (
+            dict.fromkeys(("weight_current", "weight_past", "weight_greedy", "weight_random"), 0.0),
+            "one of the weights",
+        ),
+    ],
+)
+def test_settings_that_cannot_be_trained_with_are_refused(config, settings, message):
+    with pytest.raises(SplendorError, match=message):
+        replace(config, **settings)
+
+
+def test_an_old_run_is_not_touched(config, capsys):
     short = replace(config, total_steps=256)
-    runs = [sb3_ppo.train(short) for _ in range(3)]
-    assert [run.name for run in runs] == ["test", "test-2", "test-3"]
-    assert "this run is" in capsys.readouterr().err
-    assert load_run_config(runs[2]).run_name == "test-3"
+    runs = [sb3_ppo.train(short) for _ in range(2)]
+    assert [run.name for run in runs] == ["test", "test-2"]
+    assert load_run_config(runs[1]).run_name == "test-2"
 
 
-@pytest.mark.parametrize(("num_shared", "num_separate"), [(1, 1), (0, 2), (2, 0)])
-def test_the_exported_network_is_the_trained_one(config, tmp_path, num_shared, num_separate):
-    config = replace(config, num_shared_layers=num_shared, num_separate_layers=num_separate)
-    env = SplendorVecEnv(standard(2), 16, [RandomAgent()])
+@pytest.mark.parametrize("num_players", [2, 3])
+@pytest.mark.parametrize(
+    "sizes",
+    [("mlp", 16, 1, 1, 8), ("mlp", 16, 0, 2, 8), ("mlp", 16, 2, 0, 8), ("cards", 16, 1, 1, 8)],
+)
+def test_the_exported_network_is_the_trained_one(config, tmp_path, sizes, num_players):
+    settings = NetworkSizes(*sizes)._asdict()
+    config = replace(config, num_players=num_players, **settings)
+    env = SplendorVecEnv(standard(num_players), 16, [RandomAgent()])
     model = sb3_ppo._make_model(config, env, seed=0)
     model.learn(256)
     opponents = sb3_ppo.Opponents(config, tmp_path / "pool", step=0)
     opponents.update(model.policy)
-    save_policy(tmp_path, opponents.current.network, standard(2), step=256)
+    save_policy(tmp_path, opponents.current.network, standard(num_players), step=256)
     network, _ = load_policy(tmp_path)
     observation = torch.from_numpy(env.reset())
     masks = env.action_masks()
     with torch.no_grad():
-        logits, value = network(observation)
+        logits, value_logits = network(observation)
+        share = value_logits.softmax(1)[:, 0]
         distribution = model.policy.get_distribution(observation).distribution
         expected_value = model.policy.predict_values(observation)
     assert distribution is not None
     assert torch.allclose(torch.log_softmax(logits, 1), distribution.logits, atol=1e-5)
-    assert torch.allclose(value, expected_value, atol=1e-5)
+    # 1 for the winner, -1 / (N - 1) for each of the others, and the mean of all is 0.
+    reward = share - (1 - share) / (num_players - 1)
+    assert torch.allclose(reward, expected_value[:, 0], atol=1e-5)
     expected, _ = model.predict(observation.numpy(), action_masks=masks, deterministic=True)
     actions = logits.masked_fill(~torch.from_numpy(masks), -torch.inf).argmax(1)
     assert np.array_equal(actions.numpy(), expected)
 
 
-def test_the_pool_keeps_copies_over_the_whole_run(config, tmp_path):
+def test_opponents_are_the_learner_its_past_selves_and_fixed_agents(config, tmp_path):
     opponents = sb3_ppo.Opponents(config, tmp_path / "pool", step=0)
-    steps = []
-    for step in range(0, 4096, 256):
-        if step and opponents.is_due(step):
-            opponents.add(step)
-        steps.append(list(opponents.past))
-    assert steps[3] == [256, 512, 768]
-    assert max(map(len, steps)) == 3
-    last = steps[-1]
-    assert len(set(np.diff(last))) == 1
-    assert last[-1] > 3000
+    agents, weights = opponents.draw()
+    assert [agent.name for agent in agents] == ["current", "current", "greedy", "random"]
+    assert weights == [0.6, 0.2, 0.15, 0.05]
+    for step in (256, 512):
+        opponents.pool.add(step, opponents.current.network)
     agents, weights = opponents.draw()
     names = [agent.name for agent in agents]
-    assert names == ["current", *(f"step {step}" for step in last), "greedy", "random"]
-    assert sum(weights) == pytest.approx(1)
-    again = sb3_ppo.Opponents(config, tmp_path / "pool", step=last[1])
-    assert list(again.past) == last[:2]
+    assert names == ["current", "step 256", "step 512", "greedy", "random"]
+    assert weights == [0.6, 0.1, 0.1, 0.15, 0.05]
 
 
-def test_copies_in_the_pool_do_not_change_with_the_learner(config, tmp_path):
+def test_the_current_opponent_follows_the_learner_and_past_selves_do_not(config, tmp_path):
+    env = SplendorVecEnv(standard(2), 16, [RandomAgent()])
+    model = sb3_ppo._make_model(config, env, seed=0)
     opponents = sb3_ppo.Opponents(config, tmp_path, step=0)
-    opponents.add(256)
-    for weight in opponents.current.network.parameters():
+    opponents.update(model.policy)
+    opponents.pool.add(256, opponents.current.network)
+    for weight in model.policy.parameters():
         torch.nn.init.zeros_(weight)
-    assert opponents.past[256].network.policy[0].weight.any()
+    opponents.update(model.policy)
+    assert not opponents.current.network.action_logits.weight.any()
+    assert opponents.pool.networks[0].action_logits.weight.any()
 
 
 def test_a_resumed_run_goes_on_with_steps_optimiser_rate_and_pool(config, capsys):
@@ -238,7 +269,7 @@ def test_a_signal_saves_and_exits(config, tmp_path, number):
 
 
 def test_the_command_named_after_a_signal_resumes_the_run(config, capsys, monkeypatch):
-    monkeypatch.setattr(sb3_ppo, "_signals", lambda: nullcontext([signal.SIGTERM]))
+    monkeypatch.setattr(sb3_ppo, "caught_signals", lambda: nullcontext([signal.SIGTERM]))
     config = replace(config, run_name="my [run]", seed=3)
     with pytest.raises(SystemExit):
         sb3_ppo.train(config)
@@ -255,27 +286,13 @@ def test_the_command_named_after_a_signal_resumes_the_run(config, capsys, monkey
     assert seen == [(config, True)]
 
 
-def test_one_process_at_a_time_trains_in_a_folder(config):
+def test_a_locked_run_is_left_alone(config):
     pytest.importorskip("fcntl")
-    config = replace(config, total_steps=256)
-    run = sb3_ppo.train(config)
-    hold = "import fcntl, sys; file = open(sys.argv[1]); fcntl.flock(file, fcntl.LOCK_EX); "
-    other = subprocess.Popen(
-        [sys.executable, "-c", f"{hold}print(flush=True); input()", str(run / ".lock")],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    with other:
-        assert other.stdout is not None
-        other.stdout.readline()
-        before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
-        with pytest.raises(SplendorError, match=f"another process trains in {run}"):
-            sb3_ppo.train(config, resume=True)
-        assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
-        other.kill()
-    sb3_ppo.train(replace(config, total_steps=512), resume=True)
-    with sb3_ppo._lock(run), pytest.raises(SplendorError, match="another process"):
+    run = sb3_ppo.train(replace(config, total_steps=256))
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    with lock(run), pytest.raises(SplendorError, match="another process"):
         sb3_ppo.train(config, resume=True)
+    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
 
 
 def test_tensorboard_has_every_evaluation_and_update_at_its_step(config):
@@ -291,10 +308,10 @@ def test_tensorboard_has_every_evaluation_and_update_at_its_step(config):
 
 
 def test_the_last_status_shows_the_last_evaluation(config, capsys, monkeypatch):
-    monkeypatch.setattr(sb3_ppo, "_console", Console(stderr=True, width=200))
+    monkeypatch.setattr("training.run.console", Console(stderr=True, width=200))
     _, about = load_policy(sb3_ppo.train(replace(config, total_steps=512)))
     status = capsys.readouterr().err.splitlines()[-1]
-    assert status.rstrip().endswith(sb3_ppo._as_text(about["evaluation"]))
+    assert status.rstrip().endswith(as_text(about["evaluation"]))
     assert "512/512" in status
 
 
@@ -312,34 +329,17 @@ def test_other_files_in_the_folder_are_left_alone(config):
     assert load_policy(run)[1]["step"] == 1024
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"step,minutes\nabc,1\n",
-        b"step,minutes\n,1\n",
-        b"step,minutes\nnan,1\n",
-        b"step,minutes\ninf,1\n",
-        b"step,minutes\n256,1,2\n",
-        b"step\n256\n",
-        b"\xff\n",
-    ],
-)
-def test_broken_metrics_are_named(config, content):
+def test_broken_metrics_are_named(config):
     run = sb3_ppo.train(replace(config, total_steps=256))
-    (run / "metrics.csv").write_bytes(content)
+    (run / "metrics.csv").write_bytes(b"step,minutes\nabc,1\n")
     with pytest.raises(SplendorError, match=r"metrics\.csv is broken"):
         sb3_ppo.train(config, resume=True)
 
 
-def test_unreadable_files_are_named(config):
+def test_an_unreadable_past_self_is_named(config):
     run = sb3_ppo.train(replace(config, total_steps=512))
     (run / "opponents" / "step-000000000001.safetensors").mkdir()
     with pytest.raises(SplendorError, match=r"cannot read .*step-000000000001"):
-        sb3_ppo.train(config, resume=True)
-    (run / "opponents" / "step-000000000001.safetensors").rmdir()
-    (run / "metrics.csv").unlink()
-    (run / "metrics.csv").mkdir()
-    with pytest.raises(SplendorError, match=r"cannot read .*metrics\.csv"):
         sb3_ppo.train(config, resume=True)
 
 
@@ -360,27 +360,20 @@ def test_a_diverged_training_stops_and_keeps_the_last_checkpoint(config, num_lay
 
 
 def test_training_learns_to_beat_random(tmp_path):
-    config = load_config(
-        "configs/quickstart.toml",
-        [
-            f"runs_folder={tmp_path}",
-            "total_steps=65536",
-            "num_games=64",
-            "batch_size=1024",
-            "layer_size=128",
-            "eval_every=1000000",
-            "eval_games=100",
-        ],
+    config = Config(
+        run_name="learner",
+        runs_folder=str(tmp_path),
+        total_steps=65_536,
+        num_games=64,
+        batch_size=1024,
+        layer_size=128,
+        learning_rate=2e-3,
+        ent_coef=0.02,
+        eval_every=1_000_000,
+        eval_games=100,
     )
     run = sb3_ppo.train(config)
     _, about = load_policy(run)
     before = play_match(RandomAgent(1), RandomAgent(2), standard(2), 200).win_share
     result = play_match(make_agent(f"ppo:{run}"), RandomAgent(3), standard(2), 200, seed=99)
     assert result.low > before + 0.1, (result, about["evaluation"])
-
-
-def test_the_command_says_what_is_wrong(tmp_path):
-    with pytest.raises(SystemExit, match="error: cannot read the config"):
-        sb3_ppo.main([str(tmp_path / "none.toml")])
-    with pytest.raises(SystemExit, match="CONFIG"):
-        sb3_ppo.main([])

@@ -1,0 +1,288 @@
+"""A run's folder and what happens around training in it, whatever the trainer.
+
+A run keeps everything in its folder:
+
+    config.toml, versions.json      what was asked for, and by which libraries it was run
+    policy/                         the last checkpoint, for `ppo:FOLDER` and for other programs
+    metrics.csv, learning_curve.png     the evaluations during training
+    resume-STEP.*, opponents/       the trainer's own state and its past selves, to go on from
+    .lock                           held by the process that trains
+"""
+
+import csv
+import io
+import json
+import shlex
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from splendor_env.agents import make_agent
+from splendor_env.core.state import Rules, SplendorError
+from splendor_env.evaluation.arena import play_match
+from training.checkpoint import STEP_DIGITS, git_commit, library_versions, write_atomically
+from training.config import RunConfig, dump_config, load_run_config
+from training.networks import PolicyNetwork
+from training.policy_agent import PolicyAgent
+
+TRAINING_SEED = 2**40
+EVALUATION_SEED = 2**41
+"""The deals of training and of the evaluations during it start from these seeds, plus `seed` or the
+step: other deals than those that people evaluate on, whose seeds are small."""
+
+console = Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
+
+_SHARE = "win_share_"
+
+
+def make_run(config: RunConfig) -> Path:
+    """Make a new folder, with a number where the name is taken."""
+    number = 1
+    run = config.run_folder
+    while True:
+        try:
+            run.mkdir(parents=True)
+        except FileExistsError:
+            number += 1
+            run = config.run_folder.with_name(f"{config.run_name}-{number}")
+        except OSError as error:
+            raise SplendorError(f"cannot make the run's folder {run}: {error}") from error
+        else:
+            break
+    if number > 1:
+        console.print(f"{config.run_folder} exists (--resume goes on with it); this run is {run}")
+    return run
+
+
+def check_run(config: RunConfig, fixed: Sequence[str]) -> Path:
+    """The existing folder, if it was trained by this algorithm and with these `fixed` settings.
+
+    Raises:
+        SplendorError: It was not, or is not the folder of a run.
+    """
+    run = config.run_folder
+    before = load_run_config(run)
+    for key in ("algorithm", *fixed):
+        old, new = getattr(before, key), getattr(config, key)
+        if old != new:
+            raise SplendorError(
+                f"{run} was trained with {key} = {old!r}: cannot resume with {new!r}"
+            )
+    return run
+
+
+def write_settings(run: Path, config: RunConfig) -> None:
+    """Write config.toml and versions.json, which also names the commit of this program."""
+    versions = library_versions() | {"git_commit": git_commit()}
+    write_atomically(run / "config.toml", dump_config(config).encode())
+    write_atomically(run / "versions.json", json.dumps(versions, indent=2).encode())
+
+
+@contextmanager
+def lock(run: Path) -> Iterator[None]:
+    """Keep other processes out of the run's folder; the lock goes when this process does."""
+    path = run / ".lock"
+    try:
+        file = path.open("w")
+    except OSError as error:
+        raise SplendorError(f"cannot write {path}: {error}") from error
+    with file:
+        if sys.platform != "win32":
+            import fcntl
+
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise SplendorError(f"another process trains in {run}") from error
+            except OSError:
+                pass  # a file system without locks
+        yield
+
+
+@contextmanager
+def caught_signals() -> Iterator[list[int]]:
+    """Collect SIGINT and SIGTERM; a second one acts as always."""
+    caught: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield caught
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    def catch(number: int, frame: Any) -> None:
+        caught.append(number)
+        restore()
+
+    for number in before:
+        signal.signal(number, catch)
+    try:
+        yield caught
+    finally:
+        restore()
+
+
+def exit_stopped(run: Path, step: int, number: int) -> NoReturn:
+    """After the signal `number`: say how to go on, and exit with the status that shells expect."""
+    how = f"splendor train {shlex.quote(str(run))} --resume"
+    console.print(f"stopped at step {step:,}; go on with: {how}")
+    raise SystemExit(128 + number)
+
+
+@contextmanager
+def progress_bar(total_steps: int, step: int) -> Iterator[Progress]:
+    """A bar with one task, `task_ids[0]`, whose field `status` is a line of text."""
+    columns = (
+        BarColumn(20),
+        TextColumn("{task.completed:,}/{task.total:,}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(elapsed_when_finished=True),
+        TextColumn("{task.fields[status]}", markup=False),
+    )
+    with Progress(*columns, console=console) as progress:
+        progress.add_task("", total=total_steps, completed=step, status="")
+        yield progress
+
+
+def resume_files(run: Path, suffix: str) -> list[Path]:
+    """The files `resume-STEP` with this suffix, such as ".pt", oldest first."""
+    return sorted(run.glob(f"resume-{STEP_DIGITS}{suffix}"))
+
+
+def last_resume_file(run: Path, suffix: str) -> tuple[int, Path]:
+    """The step of the newest one, and its path.
+
+    Raises:
+        SplendorError: There is none.
+    """
+    files = resume_files(run, suffix)
+    if not files:
+        raise SplendorError(f"{run} has no checkpoint to resume from")
+    return int(files[-1].stem.removeprefix("resume-")), files[-1]
+
+
+def read(path: Path) -> bytes:
+    """The content of a file of the run.
+
+    Raises:
+        SplendorError: It cannot be read.
+    """
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise SplendorError(f"cannot read {path}: {error}") from error
+
+
+def evaluate(
+    network: PolicyNetwork,
+    past: Sequence[PolicyAgent],
+    rules: Rules,
+    num_games: int,
+    seed: int,
+) -> dict[str, float]:
+    """The arg-max policy's share of the victories against random, greedy and "past".
+
+    Args:
+        past: Past selves, usually one or none; each is met in `num_games`, the share is the mean.
+        seed: Of the deals and of the agents.
+    """
+    agent = PolicyAgent(network, "learner")
+    opponents = {name: [make_agent(name, seed)] for name in ("random", "greedy")}
+    if past:
+        opponents["past"] = list(past)
+    return {
+        name: sum(play_match(agent, one, rules, num_games, seed).win_share for one in them)
+        / len(them)
+        for name, them in opponents.items()
+    }
+
+
+def as_text(evaluation: dict[str, float]) -> str:
+    """An evaluation in one line."""
+    return "  ".join(f"{name} {share:.1%}" for name, share in evaluation.items())
+
+
+def shares(row: dict[str, float]) -> dict[str, float]:
+    """The evaluation in a row of the metrics: its columns `win_share_*` by what follows."""
+    return {key.removeprefix(_SHARE): row[key] for key in row if key.startswith(_SHARE)}
+
+
+class Metrics:
+    """The rows of metrics.csv, one for each evaluation, with at least `step` and `minutes`."""
+
+    def __init__(self, run: Path) -> None:
+        """Read what the run has.
+
+        Raises:
+            SplendorError: The file is broken.
+        """
+        self._run = run
+        self.rows = _read_metrics(run / "metrics.csv")
+
+    def keep_until(self, step: int) -> None:
+        """Forget what came after a checkpoint that training goes on from."""
+        self.rows = [row for row in self.rows if row["step"] <= step]
+
+    def append(self, row: dict[str, float]) -> None:
+        """Add a row, write the file and draw the learning curve."""
+        self.rows.append(row)
+        keys = dict.fromkeys(key for row in self.rows for key in row)
+        text = io.StringIO()
+        writer = csv.DictWriter(text, list(keys), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(self.rows)
+        write_atomically(self._run / "metrics.csv", text.getvalue().encode())
+        draw_learning_curve(self._run, self.rows)
+
+
+def _read_metrics(path: Path) -> list[dict[str, float]]:
+    if not path.exists():
+        return []
+    content = read(path)
+    try:
+        rows = [
+            {key: float(value) for key, value in row.items() if value}
+            for row in csv.DictReader(content.decode().splitlines())
+        ]
+        return [row | {"step": int(row["step"]), "minutes": row["minutes"]} for row in rows]
+    except (ValueError, KeyError, TypeError, OverflowError, csv.Error) as error:
+        raise SplendorError(f"{path} is broken: {error!r}; without it the run can go on") from error
+
+
+def draw_learning_curve(run: Path, rows: Sequence[dict[str, float]]) -> None:
+    """Draw learning_curve.png: each win share over the steps, the minutes along the top."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
+
+    figure = Figure(figsize=(7, 4), layout="constrained")
+    axes = figure.add_subplot()
+    for name in dict.fromkeys(name for row in rows for name in shares(row)):
+        points = [(row["step"] / 1e6, shares(row)[name]) for row in rows if name in shares(row)]
+        axes.plot(*zip(*points, strict=True), marker=".", label=f"against {name}")
+    axes.set(
+        xlabel="million steps", ylabel="share of the victories", ylim=(0, 1.02), title=run.name
+    )
+    axes.grid(alpha=0.3)
+    if any(map(shares, rows)):
+        axes.legend(loc="lower right")
+    # Whole minutes stand where they were reached: the speed need not be even.
+    steps = [0.0] + [row["step"] / 1e6 for row in rows]
+    minutes = [0.0] + [row["minutes"] for row in rows]
+    ticks = [tick for tick in MaxNLocator(6).tick_values(0, minutes[-1]) if tick <= minutes[-1]]
+    top = axes.secondary_xaxis("top")
+    top.set_xticks(np.interp(ticks, minutes, steps), [f"{tick:g}" for tick in ticks])
+    top.set_xlabel("minutes")
+    content = io.BytesIO()
+    FigureCanvasAgg(figure).print_png(content)
+    write_atomically(run / "learning_curve.png", content.getvalue())
