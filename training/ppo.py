@@ -38,7 +38,7 @@ from training import run as runs
 from training.checkpoint import save_policy, write_atomically
 from training.config import RunConfig, load_config, setting
 from training.diagnostics import draw_calibration, draw_diagnostics, play_self, summarize
-from training.networks import PolicyNetwork, masked_log_probs
+from training.networks import NETWORKS, PolicyNetwork, masked_log_probs
 from training.opponents import Pool
 from training.policy_agent import PolicyAgent
 from training.rollout import Rollout, SelfPlay
@@ -56,6 +56,12 @@ class Config(RunConfig):
     """
 
     algorithm: str = setting("ppo", choices=("ppo",))
+    num_games: int = setting(1024, 1, 65_536)  # at once, of each number of players
+    rollout_steps: int = setting(32, 2, 65_536)  # decisions per game between two updates
+    network: str = setting("cards", choices=NETWORKS)
+    learning_rate: float = setting(1e-3, 0, 1)  # falls linearly to 0 at total_steps
+    batch_size: int = setting(2048, 2)  # about: an update's decisions are split evenly
+    ent_coef: float = setting(0.02, 0, 1)  # falls linearly to 0 at total_steps
     past_share: float = setting(0.2, 0, 1)  # part of the games in which past selves take seats
     precision: str = setting("auto", choices=("auto", "float32", "bfloat16"))  # of hidden layers
     trackers: str = ""  # of "wandb,mlflow"; TensorBoard's files are always written
@@ -119,7 +125,7 @@ def train(
 
 
 def faster_precision() -> str:
-    """ "bfloat16" where the processor has instructions to multiply it, else "float32".
+    """Either bfloat16, where the processor has instructions to multiply it, or float32.
 
     With them the hidden layers are three times as fast, without them slower.
     """
