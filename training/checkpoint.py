@@ -152,8 +152,8 @@ def load_policy(folder: str | Path) -> tuple[PolicyNetwork, dict[str, Any]]:
         weights = folder / Path(about["weights"]).name
         digest = about["sha256"]
         differences = _differing_versions(about["versions"])
-        if not isinstance(about["rules"], dict):
-            raise TypeError("rules are no object")
+        if not isinstance(about["rules"], dict) or not isinstance(about["num_players"], list):
+            raise TypeError("rules must be an object and num_players a list")
     except (KeyError, TypeError, AttributeError) as error:
         raise SplendorError(f"{folder / _JSON} is broken: {error!r}") from error
     try:

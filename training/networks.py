@@ -90,10 +90,6 @@ class PolicyNetwork(nn.Module):
         """Logits of the actions (B, A) and of the value (B, 4)."""
         return self.decode(self.encode(observation), observation)
 
-    def forward_actor(self, observation: torch.Tensor) -> torch.Tensor:
-        """The logits of the actions alone."""
-        return self(observation)[0]
-
     def encode(self, observation: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """All hidden layers: nearly all of the work, which bears a low precision."""
         if not self.has_cards:

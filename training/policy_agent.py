@@ -2,25 +2,30 @@
 
 import warnings
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import torch
 
-from splendor_env.agents.layouts import PolicyWarning
-from splendor_env.core.actions import NUM_ACTIONS
-from splendor_env.core.batch import observe_games, write_action_masks
-from splendor_env.core.observation import OBSERVATION_SIZE
+from splendor_env.agents.layouts import PolicyWarning, rule_differences
+from splendor_env.core.batch import observe_movers
 from splendor_env.core.state import Rules
 from training.checkpoint import load_policy
-from training.networks import PolicyNetwork
+from training.networks import PolicyNetwork, masked_log_probs
 
 
 class PolicyAgent:
     """Plays the likeliest legal action of a network, or draws by its probabilities.
 
-    It sees what `observe` shows the mover, so it needs no determinized games. With `trained_for`,
-    those fields of the rules that it was trained for, a `PolicyWarning` tells once of playing by
-    others; a field that is not there, such as the players of a policy for all numbers, is free.
+    It sees what `observe` shows the mover, so it needs no determinized games.
+
+    Args:
+        network: Gives the logits.
+        name: Of the agent.
+        sample: Draw by the probabilities of the network.
+        seed: Of these draws.
+        about: The content of the policy's `policy.json`: then a `PolicyWarning` tells once of
+            playing by rules, or with a number of players, that it was not trained for.
     """
 
     def __init__(
@@ -30,41 +35,34 @@ class PolicyAgent:
         *,
         sample: bool = False,
         seed: int = 0,
-        trained_for: Mapping[str, int] | None = None,
+        about: Mapping[str, Any] | None = None,
     ) -> None:
         self.network = network
         self.name = name
         self._sample = sample
-        self._trained_for = dict(trained_for or {})
+        self._about = about
         self._generator = torch.Generator().manual_seed(seed % 2**63)
 
     def act(self, games: np.ndarray, rules: Rules, game_id: np.ndarray) -> np.ndarray:
         """See `Agent.act`."""
         self._check_rules(rules)
-        observation = np.empty((len(games), OBSERVATION_SIZE), np.float32)
-        action_mask = np.empty((len(games), NUM_ACTIONS), np.int8)
-        games = np.ascontiguousarray(games)
-        observe_games(games, rules, np.ascontiguousarray(games["player"]), observation)
-        write_action_masks(games, rules, action_mask)
+        observation, action_mask = observe_movers(games, rules)
         with torch.inference_mode():
-            logits = self.network.forward_actor(torch.from_numpy(observation))
-            logits = logits.masked_fill(torch.from_numpy(action_mask) == 0, -torch.inf)
+            logits, _ = self.network(torch.from_numpy(observation))
+            log_probs = masked_log_probs(logits, torch.from_numpy(action_mask))
             if self._sample:
                 # The arg-max after adding Gumbel noise is a draw by the softmax.
                 noise = torch.empty_like(logits).exponential_(generator=self._generator)
-                logits -= noise.log()
-            return logits.argmax(1).numpy().astype(np.int32)
+                log_probs -= noise.log()
+            return log_probs.argmax(1).numpy().astype(np.int32)
 
     def _check_rules(self, rules: Rules) -> None:
-        here = rules._asdict()
-        differences = [
-            f"{key} {value} (here {here.get(key)})"
-            for key, value in self._trained_for.items()
-            if value != here.get(key)
-        ]
+        if self._about is None:
+            return
+        differences = rule_differences(self._about["rules"], self._about["num_players"], rules)
         if differences:
-            self._trained_for = {}  # once is enough
-            message = f"{self.name} was trained for {', '.join(differences)}"
+            self._about = None  # once is enough
+            message = f"{self.name} was trained for {differences}"
             warnings.warn(message, PolicyWarning, stacklevel=3)
 
 
@@ -75,4 +73,4 @@ def make_agent(argument: str, seed: int = 0) -> PolicyAgent:
         SplendorError: No usable policy there.
     """
     network, about = load_policy(argument)
-    return PolicyAgent(network, f"ppo:{argument}", seed=seed, trained_for=about.get("rules"))
+    return PolicyAgent(network, f"ppo:{argument}", seed=seed, about=about)

@@ -17,7 +17,7 @@ from splendor_env.core.actions import NUM_ACTIONS
 from splendor_env.core.batch import Batch
 from splendor_env.core.observation import OBSERVATION_SIZE
 from splendor_env.core.random import CHOICE_STREAM, hash_seed
-from splendor_env.core.state import GAME, MAX_PLAYERS, Rules
+from splendor_env.core.state import GAME, MAX_PLAYERS, Rules, SplendorError
 from training.networks import PolicyNetwork, win_shares
 
 Infer = Callable[[PolicyNetwork, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
@@ -121,7 +121,7 @@ def sample_actions(logits, action_mask, seed, position, action, log_prob):
         action_mask: (B, A) int8.
         seed: uint64; row i draws at `position` + i of its stream.
         position: Draws made from this seed before.
-        action: (B,) int64, written.
+        action: (B,) int64, written; -1 where the logits are NaN.
         log_prob: (B,) float32, written.
     """
     num_games, num_actions = logits.shape
@@ -139,8 +139,10 @@ def sample_actions(logits, action_mask, seed, position, action, log_prob):
         chosen = -1
         for index in range(num_actions):
             if action_mask[row, index] and left >= 0:
-                chosen = index  # rounding may leave a rest: then it is the last legal one
-                left -= np.exp(logits[row, index] - highest)
+                weight = np.exp(logits[row, index] - highest)
+                if weight > 0:  # rounding may leave a rest: then it is the last possible one
+                    chosen = index
+                    left -= weight
         action[row] = chosen
         log_prob[row] = logits[row, chosen] - highest - np.log(total)
 
@@ -165,6 +167,8 @@ class SelfPlay:
         self._first_past = num_games - round(past_share * num_games)  # games from here on have some
         self._is_past = np.zeros((num_games, rules.num_players), np.bool_)
         self._opponent = np.full(num_games, -1)  # training step of the past self
+        self._draw = (np.empty(0, np.int64), np.empty(0))  # past selves and their weights
+        self._scores: dict[int, list[float]] = {}
         self.results: list[tuple[int, float, int]] = []
         """Since the last `collect` began: past self, win share against it and number of games."""
 
@@ -186,7 +190,7 @@ class SelfPlay:
         """
         batch = self._batch
         self._draw = (np.array(list(past), np.int64), weights)
-        self._scores = {step: [0.0, 0] for step in past}
+        self._scores = {step: [0.0, 0.0] for step in past}
         self._replace_missing()
         row = np.arange(batch.num_games)
         with torch.inference_mode():
@@ -213,6 +217,8 @@ class SelfPlay:
                     rollout.log_prob[t, games],
                 )
                 self._position += batch.num_games
+                if (action < 0).any():
+                    raise SplendorError("the training diverged: the network's outputs are NaN")
                 batch.step(action)
                 is_last = batch.terminated | batch.truncated
                 rollout.is_last[t, games] = is_last
@@ -224,7 +230,9 @@ class SelfPlay:
             observation = torch.from_numpy(batch.observation).to(rollout.observation.dtype)
             rollout.last_value[games] = win_shares(infer(network, observation)[1]).numpy()
         self.results = [
-            (step, score / count, count) for step, (score, count) in self._scores.items() if count
+            (step, score / num_games, int(num_games))
+            for step, (score, num_games) in self._scores.items()
+            if num_games
         ]
 
     def _replace_missing(self) -> None:

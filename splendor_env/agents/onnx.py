@@ -16,7 +16,7 @@ import numpy as np
 
 from splendor_env.agents.layouts import PolicyWarning, layouts, rule_differences
 from splendor_env.core.actions import NUM_ACTIONS
-from splendor_env.core.batch import observe_games, write_action_masks
+from splendor_env.core.batch import observe_movers
 from splendor_env.core.observation import OBSERVATION_SIZE
 from splendor_env.core.state import MAX_PLAYERS, Rules, SplendorError
 
@@ -66,11 +66,7 @@ class OnnxAgent:
     def act(self, games: np.ndarray, rules: Rules, game_id: np.ndarray) -> np.ndarray:
         """See `Agent.act`."""
         self._check_rules(rules)
-        observation = np.empty((len(games), OBSERVATION_SIZE), np.float32)
-        action_mask = np.empty((len(games), NUM_ACTIONS), np.int8)
-        games = np.ascontiguousarray(games)
-        observe_games(games, rules, np.ascontiguousarray(games["player"]), observation)
-        write_action_masks(games, rules, action_mask)
+        observation, action_mask = observe_movers(games, rules)
         logits = np.where(action_mask == 1, self.evaluate(observation)[0], -np.inf)
         if self._sample:
             # The arg-max after adding Gumbel noise is a draw by the softmax.

@@ -71,6 +71,20 @@ def write_action_mask(game, rules_, out):
         out[action] = np.int8((high >> np.uint64(action - _WORD)) & np.uint64(1))
 
 
+def observe_movers(games: np.ndarray, rules: Rules) -> tuple[np.ndarray, np.ndarray]:
+    """What the seat to move sees of each of `games` (B,), and its legal actions.
+
+    Returns:
+        (B, D) float32 and (B, A) int8, new arrays.
+    """
+    games = np.ascontiguousarray(games)
+    observation = np.empty((len(games), OBSERVATION_SIZE), np.float32)
+    action_mask = np.empty((len(games), NUM_ACTIONS), np.int8)
+    observe_games(games, rules, np.ascontiguousarray(games["player"]), observation)
+    write_action_masks(games, rules, action_mask)
+    return observation, action_mask
+
+
 @jit
 def determinize_games(games, rules_, observers, seeds):
     """In each game replace what seat `observers[i]` cannot see by a draw from `seeds[i]`."""
