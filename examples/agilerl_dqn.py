@@ -23,9 +23,7 @@ from agilerl.components.replay_buffer import ReplayBuffer
 from tensordict import TensorDict
 
 from splendor_env.agents import make_agent
-from splendor_env.core.actions import NUM_ACTIONS
-from splendor_env.core.batch import observe_games, write_action_masks
-from splendor_env.core.observation import OBSERVATION_SIZE
+from splendor_env.core.batch import observe_movers
 from splendor_env.core.state import standard
 from splendor_env.envs.vector import SplendorVectorEnv
 from splendor_env.evaluation.arena import play_match
@@ -44,11 +42,7 @@ class AgileAgent:
 
     def act(self, games, rules, game_id):
         """The action with the highest value, (B,) int32."""
-        observation = np.empty((len(games), OBSERVATION_SIZE), np.float32)
-        action_mask = np.empty((len(games), NUM_ACTIONS), np.int8)
-        games = np.ascontiguousarray(games)
-        observe_games(games, rules, np.ascontiguousarray(games["player"]), observation)
-        write_action_masks(games, rules, action_mask)
+        observation, action_mask = observe_movers(games, rules)
         return self.agent.get_action(observation, 0.0, action_mask).astype(np.int32)
 
 

@@ -25,7 +25,7 @@ from torch.utils.tensorboard import SummaryWriter
 
 from splendor_env.agents import make_agent
 from splendor_env.core.actions import NUM_ACTIONS
-from splendor_env.core.batch import observe_games, write_action_masks
+from splendor_env.core.batch import observe_movers
 from splendor_env.core.observation import OBSERVATION_SIZE
 from splendor_env.core.state import standard
 from splendor_env.envs.vector import SplendorVectorEnv
@@ -101,10 +101,7 @@ class Agent(nn.Module):
     @torch.no_grad()
     def act(self, games, rules, game_id) -> np.ndarray:
         """The likeliest legal action for the seat to move: see `splendor_env.agents.Agent`."""
-        observation = np.empty((len(games), OBSERVATION_SIZE), np.float32)
-        mask = np.empty((len(games), NUM_ACTIONS), np.int8)
-        observe_games(games, rules, np.ascontiguousarray(games["player"]), observation)
-        write_action_masks(games, rules, mask)
+        observation, mask = observe_movers(games, rules)
         policy, _ = self(torch.from_numpy(observation), torch.from_numpy(mask))
         return policy.probs.argmax(1).numpy().astype(np.int32)
 

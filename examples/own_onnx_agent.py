@@ -18,7 +18,7 @@ import numpy as np
 from splendor_env import SplendorError
 from splendor_env.agents import make_agent as make_builtin_agent
 from splendor_env.core.actions import NUM_ACTIONS
-from splendor_env.core.batch import Batch, observe_games, write_action_masks
+from splendor_env.core.batch import Batch, observe_movers
 from splendor_env.core.observation import OBSERVATION_SIZE
 from splendor_env.core.state import Rules, standard
 from splendor_env.evaluation import play_match
@@ -51,10 +51,7 @@ class OnnxAgent:
 
     def act(self, games: np.ndarray, rules: Rules, game_id: np.ndarray) -> np.ndarray:
         """A legal action (B,) int32 for the seat to move in each of the games (B,)."""
-        observation = np.empty((len(games), OBSERVATION_SIZE), np.float32)
-        action_mask = np.empty((len(games), NUM_ACTIONS), np.int8)
-        observe_games(games, rules, np.ascontiguousarray(games["player"]), observation)
-        write_action_masks(games, rules, action_mask)
+        observation, action_mask = observe_movers(games, rules)
         inputs = {"observation": observation, "action_mask": action_mask.astype(np.bool_)}
         (logits,) = self._session.run(["logits"], inputs)
         # Masked once more: a network whose file forgot to is still a legal player.

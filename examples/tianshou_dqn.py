@@ -32,7 +32,7 @@ from tianshou.utils.net.common import Net
 
 from splendor_env.agents import make_agent
 from splendor_env.core.actions import NUM_ACTIONS
-from splendor_env.core.batch import observe_games, write_action_masks
+from splendor_env.core.batch import observe_movers
 from splendor_env.core.observation import OBSERVATION_SIZE
 from splendor_env.core.state import standard
 from splendor_env.envs.aec import raw_env
@@ -53,11 +53,7 @@ class TianshouAgent:
 
     def act(self, games, rules, game_id):
         """The action with the highest value, (B,) int32."""
-        observation = np.empty((len(games), OBSERVATION_SIZE), np.float32)
-        action_mask = np.empty((len(games), NUM_ACTIONS), np.int8)
-        games = np.ascontiguousarray(games)
-        observe_games(games, rules, np.ascontiguousarray(games["player"]), observation)
-        write_action_masks(games, rules, action_mask)
+        observation, action_mask = observe_movers(games, rules)
         batch = Batch(obs=Batch(obs=observation, mask=action_mask == 1), info=Batch())
         with torch.no_grad():
             return self.policy(batch).act.astype(np.int32)
