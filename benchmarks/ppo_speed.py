@@ -116,13 +116,13 @@ def measure_ppo(config: ppo.Config, seconds: float, with_bare: bool) -> dict[str
     bare = BareNetwork(config) if with_bare else None
 
     class Run(ppo._Run):
-        def _update(self) -> dict[str, float]:
+        def _update(self, *args) -> None:
             if self.step:
                 clock.stop(self.step)
                 if bare is not None:
                     bare.work()
                 clock.go_on(self.step)
-            return super()._update()
+            super()._update(*args)
 
     ppo._Run = Run  # type: ignore[misc]
     with suppress(_TimeIsUp):

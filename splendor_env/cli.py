@@ -104,18 +104,29 @@ def _options(
         "train configs/quickstart.toml",
         "train configs/quickstart.toml --set seed=1 --set learning_rate=1e-4",
         "train runs/quickstart --resume",
+        "train runs/quickstart --resume --set total_steps=8e6",
     )
 )
 def train(
     config: Annotated[
-        Path, typer.Argument(metavar="CONFIG", help="A TOML file, or the folder of a run.")
+        Path,
+        typer.Argument(
+            metavar="CONFIG",
+            help="A TOML file, or the folder of a run: without --resume, a new run is made with "
+            "the settings of that one.",
+        ),
     ],
     changes: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Change one setting; repeatable."),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with an interrupted run.")
+        bool,
+        typer.Option(
+            "--resume",
+            help="Go on with an interrupted run: CONFIG is its folder, or a file whose run is in "
+            "runs/NAME, by its name or its settings run_name and runs_folder.",
+        ),
     ] = False,
 ) -> None:
     """Train a policy by masked self-play, then evaluate it against random and greedy.
@@ -123,8 +134,12 @@ def train(
     Weights, logs and `evaluation.json` are written into the folder of the run.
     """
     configs = _training("config")
-    load = configs.load_run_config if config.is_dir() else configs.load_config
-    settings = load(config, changes or [])
+    if config.is_dir():
+        settings = configs.load_run_config(config, changes or [], resume=resume)
+        if not resume:
+            print(f"a new run with the settings of {config}; to go on with that one: --resume")
+    else:
+        settings = configs.load_config(config, changes or [])
     run = _training(settings.algorithm).train(settings, resume=resume)
     results = []
     for rules in settings.rules_in_turn():

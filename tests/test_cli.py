@@ -253,8 +253,8 @@ def fake_training(monkeypatch, tmp_path):
             algorithm="sb3_ppo", rules_in_turn=lambda: [standard(3), standard(4)]
         )
 
-    def load_run_config(path, overrides):
-        calls.append("run")
+    def load_run_config(path, overrides, *, resume):
+        calls.append(("run", resume))
         return load_config(path, overrides)
 
     def train(config, resume=False):
@@ -293,7 +293,25 @@ def test_train_trains_then_evaluates_and_keeps_the_figures(
 
     fake_training.clear()
     assert run("train", tmp_path, "--resume") == 0
-    assert fake_training == ["run", (tmp_path, []), True]
+    assert fake_training == [("run", True), (tmp_path, []), True]
+    assert "a new run" not in capsys.readouterr().out
+
+
+def test_the_folder_of_a_run_without_resume_starts_a_new_one_and_says_so(
+    fake_training, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr("splendor_env.cli._REPORT_GAMES", 6)
+    assert run("train", tmp_path, "--set", "run_name=b") == 0
+    assert fake_training == [("run", False), (tmp_path, ["run_name=b"]), False]
+    line = f"a new run with the settings of {tmp_path}; to go on with that one: --resume"
+    assert capsys.readouterr().out.splitlines()[0] == line
+
+
+def test_the_help_of_train_says_what_a_folder_and_resume_mean(capsys):
+    assert run("train", "--help") == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "the folder of a run: without --resume, a new run is made" in text
+    assert "CONFIG is its folder, or a file whose run is in runs/NAME" in text
 
 
 def test_without_a_checkout_training_says_what_it_needs(monkeypatch, capsys):

@@ -10,10 +10,12 @@ import importlib.metadata
 import json
 import os
 import platform
+import re
 import subprocess
 import tempfile
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,7 @@ import safetensors.torch
 import torch
 
 from splendor_env.agents.layouts import PolicyWarning, layouts
-from splendor_env.core.state import Rules, SplendorError
+from splendor_env.core.state import GAME, Rules, SplendorError
 from training.config import check_setting
 from training.networks import NetworkSizes, PolicyNetwork
 
@@ -33,6 +35,9 @@ _JSON = "policy.json"
 
 STEP_DIGITS = "[0-9]" * 12
 """A step in the pattern of a file's name: other files beside ours are left alone."""
+
+_LEFTOVER = re.compile(r"\.[a-z0-9_-]+\.(csv|json|png|pt|safetensors|toml)-[a-z0-9_]{8}")
+"""What a process that was killed in `write_atomically` leaves of a run's files."""
 
 
 def library_versions() -> dict[str, str]:
@@ -66,7 +71,7 @@ def git_commit() -> str | None:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Replace the file in one move once all of `content` is on the disk."""
+    """Replace the file in one move once all of `content` is on the disk; then the move is, too."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
     try:
@@ -79,6 +84,29 @@ def write_atomically(path: Path, content: bytes) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+    if os.name == "posix":
+        with suppress(OSError):  # not every file system can
+            folder = os.open(path.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+
+
+def remove_leftovers(run: Path) -> None:
+    """Delete what writes that were cut off by a kill have left in the folder of a run.
+
+    Nobody else may be writing there.
+    """
+    for folder in (run, run / "policy", run / "opponents"):
+        for path in folder.glob(".*"):
+            if _LEFTOVER.fullmatch(path.name):
+                path.unlink(missing_ok=True)
+
+
+def state_version() -> str:
+    """A digest of how a game lies in memory; must be equal to go on with games from a file."""
+    return hashlib.sha256(json.dumps(GAME.descr).encode()).hexdigest()[:16]
 
 
 def save_policy(
@@ -147,7 +175,8 @@ def load_policy(folder: str | Path) -> tuple[PolicyNetwork, dict[str, Any]]:
     except ValueError as error:
         raise SplendorError(f"{folder / _JSON} is broken: {error}") from error
     try:
-        _check_layouts(about, folder / _JSON)
+        _check_version(about, folder / _JSON)
+        check_layouts(about, folder / _JSON)
         sizes = _check_sizes(NetworkSizes(**about["network"]), folder / _JSON)
         weights = folder / Path(about["weights"]).name
         digest = about["sha256"]
@@ -179,10 +208,12 @@ def weights_from_bytes(content: bytes, network: PolicyNetwork, path: Path) -> No
     """Load the content of a safetensors file into `network`.
 
     Raises:
-        SplendorError: It is not one, does not fit, or holds NaN or infinity.
+        SplendorError: It is not one, was made for another layout of observations or actions, does
+            not fit, or holds NaN or infinity.
     """
     try:
         weights = safetensors.torch.load(content)
+        check_layouts(json.loads(metadata(content).get("layouts", "{}")), path)
         network.load_state_dict(weights)
     except (safetensors.SafetensorError, RuntimeError, ValueError) as error:
         raise SplendorError(f"{path} does not hold the weights of this network: {error}") from error
@@ -191,18 +222,40 @@ def weights_from_bytes(content: bytes, network: PolicyNetwork, path: Path) -> No
     network.eval()
 
 
-def _check_layouts(about: dict[str, Any], path: Path) -> None:
+def metadata(content: bytes) -> dict[str, str]:
+    """The texts that the content of a valid safetensors file holds beside its tensors."""
+    size = int.from_bytes(content[:8], "little")
+    return json.loads(content[8 : 8 + size]).get("__metadata__", {})
+
+
+def check_layouts(found: Mapping[str, Any], path: Path) -> None:
+    """Raise unless a network's inputs and outputs meant the same where the file was made.
+
+    Args:
+        found: What `layouts` gave there; other keys do not matter.
+        path: Of the file.
+
+    Raises:
+        SplendorError: They did not, or `found` does not say.
+    """
+    found = found if isinstance(found, Mapping) else {}
+    for key, ours in layouts().items():
+        if key not in found:
+            raise SplendorError(f"{path} is broken: it does not say for which {key} it was made")
+        if found[key] != ours:
+            versions = f" ({found['versions']})" if "versions" in found else ""
+            raise SplendorError(
+                f"{path} was made for {key} {found[key]!r}, this program has {ours!r}: "
+                f"train anew, or use the program it was made with{versions}"
+            )
+
+
+def _check_version(about: dict[str, Any], path: Path) -> None:
     version = about["checkpoint_version"]
     if version != CHECKPOINT_VERSION:
         raise SplendorError(
             f"{path} has checkpoint_version {version!r}, this program reads {CHECKPOINT_VERSION}"
         )
-    for key, ours in layouts().items():
-        if about[key] != ours:
-            raise SplendorError(
-                f"{path} was made for {key} {about[key]!r}, this program has {ours!r}: "
-                f"train anew, or use the program it was made with ({about.get('versions')})"
-            )
 
 
 def _check_sizes(sizes: NetworkSizes, path: Path) -> NetworkSizes:

@@ -19,6 +19,10 @@ ALGORITHMS = ("ppo", "sb3_ppo")
 """The trainers: each is a module of `training` with a `Config` and a function `train`."""
 
 
+class DivergedError(SplendorError):
+    """Losses, weights or outputs are NaN, infinite or far too large: these settings do not work."""
+
+
 def setting(
     default: Any,
     low: float | None = None,
@@ -64,7 +68,7 @@ class RunConfig:
     clip_coef: float = setting(0.2, 0, 1)
     ent_coef: float = setting(0.01, 0, 1)  # falls linearly to 0 at total_steps
     vf_coef: float = setting(0.5, 0, 100)
-    max_grad_norm: float = setting(0.5, 0)
+    max_grad_norm: float = setting(0.5, 1e-6)
 
     snapshot_every: int = setting(250_000, 1)  # steps between frozen copies of the policy
     max_snapshots: int = setting(6, 1, 1000)  # copies kept, the denser the younger
@@ -136,17 +140,31 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
     return trainer(**{key: _convert(settings[key], value) for key, value in values.items()})
 
 
-def load_run_config(run_folder: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
-    """The config of an existing run, to resume it; it stays in the folder it is in now.
+def load_run_config(
+    run_folder: str | Path, overrides: Sequence[str] = (), *, resume: bool = True
+) -> RunConfig:
+    """The config of an existing run, which counts as being in the folder it is in now.
+
+    Args:
+        run_folder: Of the run.
+        overrides: As for `load_config`.
+        resume: To go on with it: then its place cannot be changed. Else for a new run, beside it
+            unless the overrides give another place.
 
     Raises:
-        SplendorError: As `load_config`.
+        SplendorError: As `load_config`, or another place for a run that goes on.
     """
     folder = Path(run_folder).resolve()
     if not (folder / "config.toml").is_file():
         raise SplendorError(f"{run_folder} is not the folder of a run: it has no config.toml")
-    place = [f"run_name={folder.name}", f"runs_folder={folder.parent}"]
-    return load_config(folder / "config.toml", [*overrides, *place])
+    place = {"run_name": folder.name, "runs_folder": str(folder.parent)}
+    for key in place:
+        if resume and any(override.partition("=")[0].strip() == key for override in overrides):
+            raise SplendorError(
+                f"{key} cannot be changed in a run that goes on: it stays in {run_folder}"
+            )
+    here = [f"{key}={value}" for key, value in place.items()]
+    return load_config(folder / "config.toml", [*here, *overrides])
 
 
 def dump_config(config: RunConfig) -> str:

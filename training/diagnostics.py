@@ -4,7 +4,6 @@
 back into the training.
 """
 
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,24 +12,21 @@ import numpy as np
 import torch
 
 from splendor_env.core._jit import jit
-from splendor_env.core.actions import ACTION_RANGES, NUM_ACTIONS
+from splendor_env.core.actions import ACTION_RANGES
 from splendor_env.core.batch import (
     deal_games,
-    observe_games,
+    observe_movers,
     step_games,
-    write_action_masks,
     write_victory_shares,
 )
-from splendor_env.core.observation import OBSERVATION_SIZE
 from splendor_env.core.random import CHOICE_STREAM, check_seed, hash_seed
 from splendor_env.core.state import GAME, EndReason, Rules, SplendorError, check_rules
 from splendor_env.evaluation.statistics import wilson_interval
-from training.checkpoint import write_atomically
+from training.figures import new_figure, write_figure
 from training.networks import PolicyNetwork, masked_log_probs, win_shares
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 NUM_BINS = 10
 """Equally wide bins of predicted win shares."""
@@ -56,7 +52,7 @@ PANELS = {
     "entropy of the policy (nats)": ("entropy", "self_play_entropy"),
     "approximate KL divergence of an update": ("approx_kl",),
     "clip fraction": ("clip_fraction",),
-    "explained variance of the value": ("explained_variance",),
+    "explained variance of the value": ("explained_variance", "value_explained"),
     "policy loss": ("policy_loss",),
     "value loss": ("value_loss",),
     "learning rate": ("learning_rate",),
@@ -75,6 +71,8 @@ _SUFFIXES = ("", "_2p", "_3p", "_4p")
 """Of the columns in a run for several numbers of players."""
 
 _PANELS_PER_ROW = 4
+_WIDTH, _HEIGHT = 3.4, 2.4
+"""Inches for a panel with its texts."""
 
 
 class Games(NamedTuple):
@@ -142,10 +140,7 @@ def play_self(network: PolicyNetwork, rules: Rules, num_games: int, seed: int) -
     while len(running):
         now = games[running]
         player = now["player"].copy()
-        observation = np.empty((len(now), OBSERVATION_SIZE), np.float32)
-        action_mask = np.empty((len(now), NUM_ACTIONS), np.int8)
-        observe_games(now, rules, player, observation)
-        write_action_masks(now, rules, action_mask)
+        observation, action_mask = observe_movers(now, rules)
         with torch.inference_mode():
             logits, value_logits = network(torch.from_numpy(observation).to(device))
             logits, value_logits = logits.cpu().double(), value_logits.cpu().double()
@@ -193,10 +188,17 @@ def summarize(games: Games) -> dict[str, float]:
         self_play_entropy: of the policy, in nats, mean over all decisions, forced ones included.
         calibration_error: see `Calibration.error`; all decisions count, those of truncated games
             with a share of 1/N.
+        value_explained: how much of the variance of the outcomes the value has foreseen, mean over
+            all decisions: 1 is all; 0 is as good as the mean outcome, or that there is no variance.
+            The trainer's `explained_variance` is another: it is against lambda-returns, which are
+            made of the value itself, and so is higher.
         action_...: share of all decisions, for each of `ACTION_COLUMNS`.
     """
     num_players = games.share.shape[1]
     end = games.games
+    observed = games.observed
+    variance = observed.var()
+    missed = (observed - games.predicted).var()
     starts = [start for start, _ in ACTION_RANGES.values()]
     kind = np.searchsorted(starts, games.action, side="right") - 1
     frequency = np.bincount(kind, minlength=len(starts)) / len(kind)
@@ -210,7 +212,8 @@ def summarize(games: Games) -> dict[str, float]:
         "truncated": float((end["end_reason"] == EndReason.ROUND_LIMIT).mean()),
         "stalemates": float((end["end_reason"] == EndReason.STALEMATE).mean()),
         "self_play_entropy": float(games.entropy.mean()),
-        "calibration_error": calibrate(games.predicted, games.observed, games.game).error,
+        "calibration_error": calibrate(games.predicted, observed, games.game).error,
+        "value_explained": float(1 - missed / variance) if variance else 0.0,
         **dict(zip(columns, frequency.tolist(), strict=True)),
     }
 
@@ -264,7 +267,7 @@ def draw_calibration(path: Path, games: Games) -> None:
     Under it the distribution of the predictions. See `calibrate`.
     """
     calibration = calibrate(games.predicted, games.observed, games.game)
-    figure = _figure(5, 6)
+    figure = new_figure(5, 6)
     axes, below = figure.subplots(2, sharex=True, height_ratios=(4, 1))
     axes.plot((0, 1), (0, 1), color="grey", linewidth=0.8, linestyle=":")
     spread = (
@@ -283,7 +286,7 @@ def draw_calibration(path: Path, games: Games) -> None:
     )
     below.hist(games.predicted, bins=5 * NUM_BINS, range=(0, 1), color="grey")
     below.set(xlabel="predicted share, before each decision", ylabel="decisions")
-    _write(figure, path)
+    write_figure(figure, path)
 
 
 def draw_diagnostics(path: Path, rows: Sequence[Mapping[str, float]]) -> None:
@@ -311,17 +314,26 @@ def draw_diagnostics(path: Path, rows: Sequence[Mapping[str, float]]) -> None:
     num_rows = num_panel_rows + len(areas)
     if num_rows == 0:
         return
-    figure = _figure(3.4 * _PANELS_PER_ROW, 2.4 * num_rows)
-    grid = figure.add_gridspec(num_rows, _PANELS_PER_ROW)
+    width, height = _WIDTH * _PANELS_PER_ROW, _HEIGHT * num_rows
+    figure = new_figure(width, height, is_tight=False)
+    grid = figure.add_gridspec(
+        num_rows,
+        _PANELS_PER_ROW,
+        left=0.55 / width,
+        right=1 - 2 / width,  # of which the names of the actions need most
+        bottom=0.5 / height,
+        top=1 - 0.3 / height,
+        wspace=0.25,
+        hspace=0.35,
+    )
     for index, (title, columns) in enumerate(panels.items()):
         axes = figure.add_subplot(grid[divmod(index, _PANELS_PER_ROW)])
         _draw_lines(axes, columns, rows)
-        axes.set_title(title, fontsize="small")
-        axes.tick_params(labelsize="small")
+        _finish(axes, title)
     for index, (suffix, complete) in enumerate(areas.items()):
         _draw_actions(figure.add_subplot(grid[num_panel_rows + index, :]), complete, suffix)
-    figure.supxlabel("million steps", fontsize="small")
-    _write(figure, path)
+    figure.supxlabel("million steps", fontsize="small", y=0.1 / height)
+    write_figure(figure, path)
 
 
 def _draw_lines(axes: "Axes", columns: Sequence[str], rows: Sequence[Mapping[str, float]]) -> None:
@@ -351,24 +363,16 @@ def _draw_actions(axes: "Axes", rows: Sequence[Mapping[str, float]], suffix: str
     axes.stackplot(steps, *used.values(), labels=list(used), colors=colors)
     axes.set(xlim=(steps[0], steps[-1]) if steps[0] < steps[-1] else None, ylim=(0, 1))
     title = f"kinds of actions, share of the decisions {suffix.removeprefix('_')}"
-    axes.set_title(title.strip(), fontsize="small")
-    axes.tick_params(labelsize="small")
+    _finish(axes, title.strip())
     axes.legend(
         reverse=True, fontsize="x-small", loc="center left", bbox_to_anchor=(1, 0.5), frameon=False
     )
 
 
-def _figure(width: float, height: float) -> "Figure":
-    """Without pyplot, which would look for a display and keep every figure."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
-
-
-def _write(figure: "Figure", path: Path) -> None:
-    content = io.BytesIO()
-    figure.savefig(content, format="png")
-    write_atomically(path, content.getvalue())
+def _finish(axes: "Axes", title: str) -> None:
+    """Few ticks with short labels and a title at a fixed place: else they take most of the time."""
+    axes.set_title(title, fontsize="small", y=1)
+    axes.tick_params(labelsize="small")
+    axes.locator_params(nbins=4)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter("{x:g}")

@@ -5,16 +5,7 @@ some decisions of every game the network learns from all those that it made itse
 objective of Schulman et al. 2017 for the policy, cross-entropy with the lambda-returns for the
 expected shares of the victory. There is no discount: what is estimated is who wins.
 
-A run keeps everything in its folder:
-
-    config.toml, versions.json      what was asked for, and by which libraries it was run
-    policy/                         the last checkpoint, for `ppo:FOLDER` and `splendor export`
-    metrics.csv                     a row for each evaluation
-    learning_curve.png, calibration.png, diagnostics.png, events.*    to look at; the last is
-                                    TensorBoard's
-    resume-STEP.safetensors, opponents/    all that is needed to go on exactly as without a stop
-    trackers.json                   names of the run at the services of the setting `trackers`
-    .lock                           held by the process that trains
+docs/training.md explains the figures and lists what a run keeps in its folder.
 """
 
 import json
@@ -31,18 +22,27 @@ import numpy as np
 import safetensors
 import safetensors.torch
 import torch
+from rich.progress import Progress
 
+from splendor_env.agents.layouts import layouts
 from splendor_env.core.random import SEED_STREAM, hash_seed
 from splendor_env.core.state import Rules, SplendorError
 from training import run as runs
-from training.checkpoint import save_policy, write_atomically
-from training.config import RunConfig, load_config, setting
+from training.checkpoint import (
+    check_layouts,
+    metadata,
+    remove_leftovers,
+    save_policy,
+    state_version,
+    write_atomically,
+)
+from training.config import DivergedError, RunConfig, load_config, load_run_config, setting
 from training.diagnostics import draw_calibration, draw_diagnostics, play_self, summarize
-from training.networks import NETWORKS, PolicyNetwork, masked_log_probs
+from training.networks import NETWORKS, NetworkSizes, PolicyNetwork, masked_log_probs
 from training.opponents import Pool
 from training.policy_agent import PolicyAgent
 from training.rollout import Rollout, SelfPlay
-from training.trackers import make_trackers, parse_trackers
+from training.trackers import check_trackers, make_trackers, parse_trackers
 
 R = TypeVar("R")
 
@@ -76,16 +76,14 @@ class Config(RunConfig):
 
 
 _FIXED = (
+    "seed",
     "rules",
     "num_players",
     "num_games",
     "num_threads",
-    "network",
-    "layer_size",
-    "num_shared_layers",
-    "num_separate_layers",
-    "card_size",
     "past_share",
+    "precision",
+    *NetworkSizes._fields,
 )
 """Settings that a resumed run cannot change."""
 
@@ -102,7 +100,8 @@ def train(
     """Train a policy and return the folder of the run, which then holds its last checkpoint.
 
     A new run does not touch an old one: where the folder exists, a number is added to its name.
-    SIGINT and SIGTERM save all that is needed to go on, and exit.
+    SIGINT, SIGTERM and SIGHUP save all that is needed to go on, and exit. Torch is left with one
+    thread.
 
     Args:
         config: The settings.
@@ -115,12 +114,20 @@ def train(
             folder; or the training diverged, which leaves the last good checkpoint.
         SystemExit: After a signal, with status 128 + its number.
     """
+    check_trackers(config.trackers)  # before there is a folder
+    if config.precision == "auto":
+        before = load_run_config(config.run_folder) if resume else None
+        precision = before.precision if isinstance(before, Config) else faster_precision()
+        config = replace(config, precision=precision)
     run = runs.check_run(config, _FIXED) if resume else runs.make_run(config)
     config = replace(config, run_name=run.name, runs_folder=str(run.parent))
-    if config.precision == "auto":
-        config = replace(config, precision=faster_precision())
-    with runs.lock(run):
-        _Run(config, run, resume, on_evaluation).go()
+    torch.set_flush_denormal(True)  # numbers next to 0 are many times slower
+    try:
+        with runs.lock(run):
+            remove_leftovers(run)
+            _Run(config, run, resume, on_evaluation).go()
+    finally:
+        torch.set_flush_denormal(False)
     return run
 
 
@@ -147,10 +154,12 @@ class _Run:
         self.config = config
         self.run = run
         self.on_evaluation = on_evaluation
-        self.step, self.num_updates = 0, 0
+        self.step, self.num_updates, self.minutes = 0, 0, 0.0
+        self.statistics: list[dict[str, float]] = []  # of the updates since the last evaluation
         self.learner = Learner(config)
         self.tables = [_Table(config, rules) for rules in config.rules_in_turn()]
-        self.metrics = runs.Metrics(run)
+        chance = [1 / table.rules.num_players for table in self.tables]
+        self.metrics = runs.Metrics(run, chance)
         if resume:
             self.step, path = runs.last_resume_file(run, _RESUME)
             self.pool = Pool(config, run / "opponents", self.step)
@@ -161,123 +170,151 @@ class _Run:
         rows = self.metrics.rows
         self.evaluated = int(rows[-1]["step"]) if rows else 0
         self.evaluation = runs.shares(rows[-1]) if rows else {}
-        self.minutes = rows[-1]["minutes"] if rows else 0.0
+        if self.evaluated == self.step:
+            self.statistics = []  # they were saved before the evaluation
         self.saved = self.step
-        self.statistics: list[dict[str, float]] = []  # of the updates since the last evaluation
-        runs.write_settings(run, config)
 
     def go(self) -> None:
         """Train until `total_steps` or a signal."""
-        config, first_step, start = self.config, self.step, time.monotonic()
-        minutes = self.minutes
-        runs.console.print(
-            f"training {self.run}: steps {self.step:,} to {config.total_steps:,}, "
-            f"{len(self.pool.steps)} past selves, {config.precision}"
-        )
-        trackers = make_trackers(config.trackers, self.run, config, resumed_at=self.step)
+        config = self.config
+        self.trackers = []
         try:
+            if self.step and runs.check_finished(self.run, self.step, config.total_steps):
+                return
+            self.trackers = make_trackers(config.trackers, self.run, config, resumed_at=self.step)
+            runs.write_settings(self.run, config)
+            learning_rate = config.learning_rate * (1 - self.progress())
+            runs.console.print(
+                f"training {self.run}: steps {self.step:,} to {config.total_steps:,}, learning "
+                f"rate from {learning_rate:.2g}, {len(self.pool.steps)} past selves, "
+                f"{config.precision}"
+            )
             with (
                 runs.caught_signals() as caught,
-                runs.progress_bar(config.total_steps, self.step) as progress,
+                runs.progress_bar(config.total_steps, self.step) as bar,
             ):
+                self._between_updates(bar)  # an evaluation may have been broken off
                 while self.step < config.total_steps and not caught:
-                    update_start = time.monotonic()
-                    before = self.step
-                    statistics = self._update()
-                    now = time.monotonic()
-                    statistics["steps_per_second"] = (self.step - before) / (now - update_start)
-                    self.minutes = minutes + (now - start) / 60
-                    self.statistics.append(statistics)
-                    speed = (self.step - first_step) / (now - start)
-                    progress.update(
-                        progress.task_ids[0],
-                        completed=min(self.step, config.total_steps),
-                        status=f"{speed:,.0f} steps/s  {runs.as_text(self.evaluation)}",
-                    )
-                    figures = {f"train/{key}": value for key, value in statistics.items()}
-                    is_over = self.step >= config.total_steps
-                    if self.step - self.evaluated >= config.eval_every or is_over:
-                        figures |= self._evaluate(progress.console.print)
-                    for tracker in trackers:
-                        tracker.log(figures, self.step)
-                    if self.pool.is_due(self.step):
-                        self.pool.add(self.step, self.learner.network)
-                    if self.step - self.saved >= config.checkpoint_every or is_over:
-                        self._save()
+                    self._update(bar)
+                    self._between_updates(bar)
+            if self.step < config.total_steps:
+                self._save()
+                runs.exit_stopped(self.run, self.step, caught[0])
         finally:
-            for tracker in trackers:
+            for tracker in self.trackers:
                 tracker.close()
             self.learner.close()
-        if caught:
-            if self.saved < self.step:
-                self._save()
-            runs.exit_stopped(self.run, self.step, caught[0])
 
-    def _update(self) -> dict[str, float]:
+    def progress(self) -> float:
+        """Part of the training that is done, from 0 to 1."""
+        return min(1.0, self.step / self.config.total_steps)
+
+    def _update(self, bar: Progress) -> None:
         """Play on at the next table, and learn from it."""
-        config, learner = self.config, self.learner
+        start, before = time.monotonic(), self.step
         table = self.tables[self.num_updates % len(self.tables)]
+        self._play(table)
+        statistics = self.learner.update(table.rollout, self.progress())
+        self.num_updates += 1
+        self.step += int(table.rollout.is_learner.sum())
+        self._check_sanity(statistics)
+        seconds = time.monotonic() - start
+        statistics["steps_per_second"] = (self.step - before) / seconds
+        self.minutes += seconds / 60
+        statistics = {f"{key}{self._suffix(table)}": value for key, value in statistics.items()}
+        self.statistics.append(statistics)
+        figures = {f"train/{key}": value for key, value in statistics.items()}
+        for tracker in self.trackers:
+            tracker.log(figures, self.step)
+        speed = self.step / (self.minutes * 60)
+        bar.update(
+            bar.task_ids[0],
+            completed=min(self.step, self.config.total_steps),
+            status=f"{speed:,.0f} steps/s  {runs.as_text(self.evaluation)}",
+        )
+
+    def _play(self, table: "_Table") -> None:
+        """Fill the table's rollout, and remember how the past selves fared."""
         past = dict(zip(self.pool.steps, self.pool.networks, strict=True))
         weights = self.pool.weights()
 
         def play(games: SelfPlay, columns: slice) -> None:
-            rollout = table.rollout
+            learner, rollout = self.learner, table.rollout
             games.collect(learner.network, past, weights, learner.infer, rollout, columns)
-            rollout.finish(config.gae_lambda, columns)
+            rollout.finish(self.config.gae_lambda, columns)
 
-        learner.map(play, table.games, table.columns)
+        self.learner.map(play, table.games, table.columns)
         for games in table.games:
             for result in games.results:
                 self.pool.record(*result)
-        statistics = learner.update(table.rollout, min(1.0, self.step / config.total_steps))
-        self.num_updates += 1
-        steps = int(table.rollout.is_learner.sum())
-        self.step += steps
+
+    def _check_sanity(self, statistics: dict[str, float]) -> None:
         is_sane = all(np.isfinite(value) for value in statistics.values())
-        if not is_sane or not all(one.isfinite().all() for one in learner.parameters):
-            raise SplendorError(
+        if not is_sane or not all(one.isfinite().all() for one in self.learner.parameters):
+            raise DivergedError(
                 f"the training diverged: at step {self.step:,} losses or weights are NaN or "
                 f"infinite; nothing is saved since step {self.saved:,}; "
                 "try a smaller learning_rate"
             )
-        return statistics
 
-    def _evaluate(self, show: Callable[[str], None]) -> dict[str, float]:
+    def _between_updates(self, bar: Progress) -> None:
+        """Past selves, checkpoints and evaluations that are due."""
+        config, step = self.config, self.step
+        if step == 0:
+            return
+        if self.pool.is_due(step):
+            self.pool.add(step, self.learner.network)
+        is_over = step >= config.total_steps
+        is_evaluation_due = step - self.evaluated >= config.eval_every or is_over
+        is_save_due = step - self.saved >= config.checkpoint_every
+        if self.saved < step and (is_save_due or is_evaluation_due):
+            self._save()  # before the evaluation: what breaks that off costs no training
+        if self.evaluated < step and is_evaluation_due:
+            self._evaluate(bar.console.print)
+
+    def _evaluate(self, show: Callable[[str], None]) -> None:
         """Measure the arg-max policy, watch the sampled one; nothing is chosen by the outcome."""
-        config, start = self.config, time.monotonic()
-        seed = runs.EVALUATION_SEED + self.step
+        start = time.monotonic()
+        num_games, seed = self.config.eval_games, runs.EVALUATION_SEED + self.step
+        network, evaluation, facts = self.learner.network, {}, {}
         past = []
-        if self.pool.steps:  # each in turn
-            index = len(self.metrics.rows) % len(self.pool.steps)
-            past = [PolicyAgent(self.pool.networks[index], "past")]
-        self.evaluation, facts = {}, {}
+        if self.pool.steps:
+            middle = min(self.pool.steps, key=lambda step: abs(step - self.step / 2))
+            past = [PolicyAgent(self.pool.networks[self.pool.steps.index(middle)], "past")]
         for table in self.tables:
-            suffix = f"_{table.rules.num_players}p" if len(self.tables) > 1 else ""
-            network = self.learner.network
-            shares = runs.evaluate(network, past, table.rules, config.eval_games, seed)
-            self.evaluation |= {f"{name}{suffix}": share for name, share in shares.items()}
-            games = play_self(network, table.rules, config.eval_games, seed)
+            suffix = self._suffix(table)
+            shares = runs.evaluate(network, past, table.rules, num_games, seed)
+            evaluation |= {f"{name}{suffix}": share for name, share in shares.items()}
+            games = play_self(network, table.rules, num_games, seed)
             facts |= {f"{name}{suffix}": value for name, value in summarize(games).items()}
-            draw_calibration(self.run / f"calibration{suffix}.png", games)
-        self.evaluated = self.step
-        means = {
-            key: float(np.mean([statistics[key] for statistics in self.statistics]))
-            for key in self.statistics[-1]
-        }
-        self.statistics = []
-        shares = {f"win_share_{name}": share for name, share in self.evaluation.items()}
-        figures = {key: float(f"{value:.6g}") for key, value in (shares | means | facts).items()}
-        self.metrics.append({"step": self.step, "minutes": round(self.minutes, 2), **figures})
-        draw_diagnostics(self.run / "diagnostics.png", self.metrics.rows)
+            with runs.tell_once("drawing"):
+                draw_calibration(self.run / f"calibration{suffix}.png", games)
+        seconds = time.monotonic() - start
+        self.minutes += seconds / 60
+        shares = {f"win_share_{name}": share for name, share in evaluation.items()}
+        row = {"step": self.step, "minutes": round(self.minutes, 2)}
+        for key, value in (shares | _means(self.statistics) | facts).items():
+            row[key] = float(f"{value:.6g}")
+        self.metrics.append(row)
+        with runs.tell_once("drawing"):
+            draw_diagnostics(self.run / "diagnostics.png", self.metrics.rows)
+        self.evaluated, self.evaluation, self.statistics = self.step, evaluation, []
+        self._save_policy()
+        for tracker in self.trackers:
+            tracker.log(
+                {f"eval/{key}": value for key, value in (shares | facts).items()}, self.step
+            )
         show(
-            f"step {self.step:,}  {self.minutes:.1f} min  {runs.as_text(self.evaluation)}  "
-            f"({config.eval_games} games each, {time.monotonic() - start:.1f} s)"
+            f"step {self.step:,}  {self.minutes:.1f} min  {runs.as_text(evaluation)}  "
+            f"(at least {num_games} games each, {seconds:.1f} s)"
         )
-        self.on_evaluation(self.step, self.evaluation)
-        return {f"eval/{key}": value for key, value in (shares | facts).items()}
+        self.on_evaluation(self.step, evaluation)
 
-    def _save(self) -> None:
-        """Write the policy for others, then all that is needed to go on."""
+    def _suffix(self, table: "_Table") -> str:
+        """What the names of figures end in: nothing for a single number of players."""
+        return f"_{table.rules.num_players}p" if len(self.tables) > 1 else ""
+
+    def _save_policy(self) -> None:
         save_policy(
             self.run / "policy",
             self.learner.network,
@@ -286,17 +323,32 @@ class _Run:
             step=self.step,
             evaluation=self.evaluation if self.evaluated == self.step else {},
         )
+
+    def _save(self) -> None:
+        """Write the policy for others, then all that is needed to go on."""
         tensors, values = self.learner.state()
-        values |= {"num_updates": self.num_updates, "pool": self.pool.state()}
+        values |= {
+            "layouts": layouts(),
+            "state_version": state_version(),
+            "num_updates": self.num_updates,
+            "minutes": self.minutes,
+            "statistics": self.statistics,
+            "pool": self.pool.state(),
+        }
         for index, games in enumerate(self._all_games()):
             for key, value in games.state().items():
                 if isinstance(value, np.ndarray):
                     tensors[f"games.{index}.{key}"] = torch.from_numpy(value)
                 else:
                     values[f"games.{index}.{key}"] = value
-        content = safetensors.torch.save(tensors, {"values": json.dumps(values)})
         path = self.run / f"resume-{self.step:012d}{_RESUME}"
-        write_atomically(path, content)
+        try:
+            self._save_policy()
+            write_atomically(path, safetensors.torch.save(tensors, {"values": json.dumps(values)}))
+        except OSError as error:
+            raise SplendorError(
+                f"cannot write {path}: {error}; nothing is saved since step {self.saved:,}"
+            ) from error
         for old in runs.resume_files(self.run, _RESUME):
             if old != path:
                 old.unlink(missing_ok=True)
@@ -305,11 +357,15 @@ class _Run:
 
     def _load(self, path: Path) -> None:
         try:
-            tensors = safetensors.torch.load(runs.read(path))
-            with safetensors.safe_open(path, "pt") as file:
-                values = json.loads(file.metadata()["values"])
+            content = runs.read(path)
+            tensors = safetensors.torch.load(content)
+            values = json.loads(metadata(content)["values"])
+            check_layouts(values["layouts"], path)
+            if values["state_version"] != state_version():
+                raise SplendorError(f"{path} was made by a program with other records of games")
             self.learner.load_state(tensors, values)
-            self.num_updates = values["num_updates"]
+            self.num_updates, self.minutes = values["num_updates"], values["minutes"]
+            self.statistics = values["statistics"]
             self.pool.load_state(values["pool"])
             for index, games in enumerate(self._all_games()):
                 prefix = f"games.{index}."
@@ -324,11 +380,19 @@ class _Run:
                     if key.startswith(prefix)
                 }
                 games.load_state(state)
+        except SplendorError:
+            raise
         except _BROKEN as error:
             raise SplendorError(f"cannot resume from {path}: {error!r}") from error
 
     def _all_games(self) -> list[SelfPlay]:
         return [games for table in self.tables for games in table.games]
+
+
+def _means(statistics: list[dict[str, float]]) -> dict[str, float]:
+    """The mean of each figure over the updates that have it."""
+    keys = dict.fromkeys(key for one in statistics for key in one)
+    return {key: float(np.mean([one[key] for one in statistics if key in one])) for key in keys}
 
 
 class _Table:
@@ -340,16 +404,22 @@ class _Table:
         self.rollout = Rollout(config.rollout_steps, config.num_games, rules.num_players, dtype)
         seed = np.uint64(runs.TRAINING_SEED + config.seed)
         threads = config.num_threads
-        bounds = [config.num_games * index // threads for index in range(threads + 1)]
+        num_past = round(config.past_share * config.num_games)
+        bounds, past_bounds = (
+            [number * thread // threads for thread in range(threads + 1)]
+            for number in (config.num_games, num_past)
+        )
         self.columns = [slice(*pair) for pair in pairwise(bounds)]
         self.games = [
             SelfPlay(
                 rules,
                 columns.stop - columns.start,
-                config.past_share,
+                end - start,
                 int(hash_seed(seed, SEED_STREAM, rules.num_players * 256 + thread)),
             )
-            for thread, columns in enumerate(self.columns)
+            for thread, (columns, (start, end)) in enumerate(
+                zip(self.columns, pairwise(past_bounds), strict=True)
+            )
         ]
 
 
@@ -364,7 +434,6 @@ class Learner:
     def __init__(self, config: Config) -> None:
         self._config = config
         torch.set_num_threads(1)
-        torch.set_flush_denormal(True)
         generator_state = torch.get_rng_state()
         torch.manual_seed(config.seed)
         self.network = PolicyNetwork(config.network_sizes())
@@ -386,7 +455,10 @@ class Learner:
     def infer(
         self, network: PolicyNetwork, observation: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Both outputs in float32, the hidden layers in the precision of the config."""
+        """Logits (B, A) and of the value (B, 4), float32, for observations (B, D).
+
+        The hidden layers are computed in the precision of the config.
+        """
         with torch.autocast("cpu", torch.bfloat16, enabled=self._dtype == torch.bfloat16):
             latent = network.encode(observation)
         return network.decode(latent, observation)
@@ -400,16 +472,18 @@ class Learner:
         """
         config = self._config
         learning_rate = config.learning_rate * (1 - progress)
-        self._ent_coef = config.ent_coef * (1 - progress)
+        ent_coef = config.ent_coef * (1 - progress)
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate
         data = _Data(rollout)
+        if len(data.rows) == 0:  # past selves may have made all the decisions of a tiny rollout
+            return {}
         num_batches = max(1, round(len(data.rows) / config.batch_size))
         totals = np.zeros(len(_STATISTICS))
         for _ in range(config.num_epochs):
             order = self.generator.permutation(data.rows)
             for batch in np.array_split(order, num_batches):
-                totals += self._step(data, batch)
+                totals += self._step(data, batch, ent_coef)
         averages = totals / (num_batches * config.num_epochs)
         return {
             **dict(zip(_STATISTICS, averages.tolist(), strict=True)),
@@ -417,11 +491,12 @@ class Learner:
             "learning_rate": learning_rate,
         }
 
-    def _step(self, data: "_Data", batch: np.ndarray) -> np.ndarray:
+    def _step(self, data: "_Data", batch: np.ndarray, ent_coef: float) -> np.ndarray:
         """One step of the optimiser; every thread takes its part of the batch."""
         parts = [part for part in np.array_split(batch, self._config.num_threads) if len(part)]
         weights = [len(part) / len(batch) for part in parts]
-        results = self.map(self._gradient, [data] * len(parts), parts, weights)
+        same = [(data, ent_coef)] * len(parts)
+        results = self.map(self._gradient, *zip(*same, strict=True), parts, weights)
         for index, parameter in enumerate(self.parameters):
             gradient = results[0][0][index]
             for other in results[1:]:
@@ -432,9 +507,9 @@ class Learner:
         return sum(statistics for _, statistics in results)  # type: ignore[return-value]
 
     def _gradient(
-        self, data: "_Data", rows: np.ndarray, weight: float
+        self, data: "_Data", ent_coef: float, rows: np.ndarray, weight: float
     ) -> tuple[list[torch.Tensor], np.ndarray]:
-        """Gradient of the loss on these rows, and the statistics, both times `weight`."""
+        """Gradient of the loss on these rows (b,), and the statistics, both times `weight`."""
         config = self._config
         index = torch.from_numpy(rows)
         action = data.action[index]
@@ -447,7 +522,7 @@ class Learner:
         policy_loss = -torch.minimum(ratio * advantage, clipped * advantage).mean()
         entropy = -(log_probs.exp() * log_probs).sum(1).mean()
         value_loss = -(data.value_target[index] * value_logits.log_softmax(1)).sum(1).mean()
-        loss = policy_loss - self._ent_coef * entropy + config.vf_coef * value_loss
+        loss = policy_loss - ent_coef * entropy + config.vf_coef * value_loss
         gradient = torch.autograd.grad(loss * weight, self.parameters)
         with torch.no_grad():
             approx_kl = (ratio - 1 - log_ratio).mean()
@@ -501,7 +576,10 @@ class _Data:
         self.advantage = torch.from_numpy((advantage - own.mean()) / (own.std() + 1e-8))
 
     def explained_variance(self) -> float:
-        """How much of the variance of the returns the value has foreseen; 1 is all."""
+        """Part of the variance of the lambda-returns that the value has foreseen; 1 is all.
+
+        The returns contain the value: `value_explained` of the diagnostics is about results.
+        """
         target = self.value_target[:, 0].numpy()[self.rows]
         return float(1 - (target - self._value[self.rows]).var() / max(target.var(), 1e-8))
 

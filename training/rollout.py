@@ -17,7 +17,8 @@ from splendor_env.core.actions import NUM_ACTIONS
 from splendor_env.core.batch import Batch
 from splendor_env.core.observation import OBSERVATION_SIZE
 from splendor_env.core.random import CHOICE_STREAM, hash_seed
-from splendor_env.core.state import GAME, MAX_PLAYERS, Rules, SplendorError
+from splendor_env.core.state import GAME, MAX_PLAYERS, Rules
+from training.config import DivergedError
 from training.networks import PolicyNetwork, win_shares
 
 Infer = Callable[[PolicyNetwork, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
@@ -153,20 +154,22 @@ class SelfPlay:
     Args:
         rules: The variant.
         num_games: B.
-        past_share: Part of the games with past selves. Two players: one seat is a past self. More:
-            from one seat up to all but one, any number as likely as another.
+        num_past: Games with past selves. Two players: one seat is a past self. More: from one seat
+            up to all but one, any number as likely as another.
         seed: Of deals, sampling and opponents.
     """
 
-    def __init__(self, rules: Rules, num_games: int, past_share: float, seed: int) -> None:
+    def __init__(self, rules: Rules, num_games: int, num_past: int, seed: int) -> None:
         self._batch = Batch(rules, num_games)
         self._batch.reset(seed)
         self._seed = np.uint64(seed)
         self._position = 0  # draws made
         self._generator = np.random.default_rng(seed)
-        self._first_past = num_games - round(past_share * num_games)  # games from here on have some
+        self._first_past = num_games - num_past  # games from here on have some
         self._is_past = np.zeros((num_games, rules.num_players), np.bool_)
         self._opponent = np.full(num_games, -1)  # training step of the past self
+        self._is_new = np.ones(num_games, np.bool_)  # no decision has been made yet
+        self._is_scored = np.zeros(num_games, np.bool_)  # the seats were the same from the start on
         self._draw = (np.empty(0, np.int64), np.empty(0))  # past selves and their weights
         self._scores: dict[int, list[float]] = {}
         self.results: list[tuple[int, float, int]] = []
@@ -218,10 +221,11 @@ class SelfPlay:
                 )
                 self._position += batch.num_games
                 if (action < 0).any():
-                    raise SplendorError("the training diverged: the network's outputs are NaN")
+                    raise DivergedError("the training diverged: the network's outputs are NaN")
                 batch.step(action)
                 is_last = batch.terminated | batch.truncated
                 rollout.is_last[t, games] = is_last
+                self._is_new[:] = is_last
                 num_players = batch.rules.num_players
                 share = (batch.reward * (num_players - 1) + 1) / num_players
                 rollout.share[t, games] = share
@@ -244,6 +248,7 @@ class SelfPlay:
         is_new = self._opponent[rows] < 0
         for row in rows[~np.isin(self._opponent[rows], steps)]:
             self._opponent[row] = self._generator.choice(steps, p=weights)
+            self._is_scored[row] = self._is_new[row]
         for row in rows[is_new]:
             self._is_past[row] = self._draw_seats()
 
@@ -253,11 +258,13 @@ class SelfPlay:
         if len(steps) == 0:
             return
         for row in rows[rows >= self._first_past]:
-            is_past = self._is_past[row]
-            past, current = share[row][is_past].mean(), share[row][~is_past].mean()
-            score = self._scores[int(self._opponent[row])]
-            score[0] += float(current / (past + current))
-            score[1] += 1
+            if self._is_scored[row]:
+                is_past = self._is_past[row]
+                past, current = share[row][is_past].mean(), share[row][~is_past].mean()
+                score = self._scores[int(self._opponent[row])]
+                score[0] += float(current / (past + current))
+                score[1] += 1
+            self._is_scored[row] = True
             self._opponent[row] = self._generator.choice(steps, p=weights)
             self._is_past[row] = self._draw_seats()
 
@@ -273,6 +280,8 @@ class SelfPlay:
             "games": self._batch.games.view(np.uint8).copy(),
             "is_past": self._is_past.copy(),
             "opponent": self._opponent.copy(),
+            "is_new": self._is_new.copy(),
+            "is_scored": self._is_scored.copy(),
             "position": self._position,
             "generator": self._generator.bit_generator.state,
         }
@@ -283,5 +292,7 @@ class SelfPlay:
         self._batch.refresh()
         self._is_past[:] = state["is_past"]
         self._opponent[:] = state["opponent"]
+        self._is_new[:] = state["is_new"]
+        self._is_scored[:] = state["is_scored"]
         self._position = state["position"]
         self._generator.bit_generator.state = state["generator"]

@@ -1,12 +1,6 @@
 """A run's folder and what happens around training in it, whatever the trainer.
 
-A run keeps everything in its folder:
-
-    config.toml, versions.json      what was asked for, and by which libraries it was run
-    policy/                         the last checkpoint, for `ppo:FOLDER` and for other programs
-    metrics.csv, learning_curve.png     the evaluations during training
-    resume-STEP.*, opponents/       the trainer's own state and its past selves, to go on from
-    .lock                           held by the process that trains
+docs/training.md lists what a run keeps in its folder.
 """
 
 import csv
@@ -16,8 +10,9 @@ import shlex
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -30,6 +25,7 @@ from splendor_env.core.state import Rules, SplendorError
 from splendor_env.evaluation.arena import play_match
 from training.checkpoint import STEP_DIGITS, git_commit, library_versions, write_atomically
 from training.config import RunConfig, dump_config, load_run_config
+from training.figures import new_figure, write_figure
 from training.networks import PolicyNetwork
 from training.policy_agent import PolicyAgent
 
@@ -41,6 +37,12 @@ step: other deals than those that people evaluate on, whose seeds are small."""
 console = Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
 
 _SHARE = "win_share_"
+
+_told: set[str] = set()
+"""By `tell_once`, in this process."""
+
+_HANGUP = getattr(signal, "SIGHUP", None)  # not on Windows
+_SIGNALS = [one for one in (signal.SIGINT, signal.SIGTERM, _HANGUP) if one is not None]
 
 
 def make_run(config: RunConfig) -> Path:
@@ -86,6 +88,27 @@ def write_settings(run: Path, config: RunConfig) -> None:
     write_atomically(run / "versions.json", json.dumps(versions, indent=2).encode())
 
 
+def check_finished(run: Path, step: int, total_steps: int) -> bool:
+    """Whether there is nothing to go on with; then it says so.
+
+    To be called before `write_settings`.
+
+    Args:
+        run: The folder of the run.
+        step: That it has reached.
+        total_steps: That it shall reach.
+
+    Raises:
+        SplendorError: It shall stop at a step that it was to go beyond, and has gone beyond.
+    """
+    if step < total_steps:
+        return False
+    if total_steps < load_run_config(run).total_steps:
+        raise SplendorError(f"{run} has reached step {step:,}: cannot stop at {total_steps:,}")
+    console.print(f"{run} is finished at step {step:,}; --set total_steps=... goes on")
+    return True
+
+
 @contextmanager
 def lock(run: Path) -> Iterator[None]:
     """Keep other processes out of the run's folder; the lock goes when this process does."""
@@ -109,12 +132,21 @@ def lock(run: Path) -> Iterator[None]:
 
 @contextmanager
 def caught_signals() -> Iterator[list[int]]:
-    """Collect SIGINT and SIGTERM; a second one acts as always."""
+    """Collect the first SIGINT, SIGTERM or SIGHUP; a second one acts as always.
+
+    One that was ignored before stays so, as after `nohup`. A second SIGHUP is ignored: who closes a
+    terminal sends one from the shell and one from the terminal.
+    """
     caught: list[int] = []
     if threading.current_thread() is not threading.main_thread():
         yield caught
         return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    handlers = {number: signal.getsignal(number) for number in _SIGNALS}
+    before = {
+        number: handler
+        for number, handler in handlers.items()
+        if handler not in (signal.SIG_IGN, None)
+    }
 
     def restore() -> None:
         for number, handler in before.items():
@@ -123,6 +155,11 @@ def caught_signals() -> Iterator[list[int]]:
     def catch(number: int, frame: Any) -> None:
         caught.append(number)
         restore()
+        if number == _HANGUP:
+            signal.signal(number, signal.SIG_IGN)
+            console.quiet = console.is_terminal  # which is gone, and saving must go on
+        with suppress(OSError, RuntimeError):  # the latter in the middle of another print
+            console.print("stopping after this update; once more to stop at once")
 
     for number in before:
         signal.signal(number, catch)
@@ -217,32 +254,65 @@ def shares(row: dict[str, float]) -> dict[str, float]:
     return {key.removeprefix(_SHARE): row[key] for key in row if key.startswith(_SHARE)}
 
 
+@contextmanager
+def tell_once(
+    what: str, kinds: type[Exception] = OSError, told: set[str] | None = None
+) -> Iterator[None]:
+    """Turn an error in what training can do without into a warning, the first time.
+
+    Args:
+        what: Fails; begins the warning.
+        kinds: Of the errors.
+        told: Remembers what has failed before; without it, the whole process does.
+    """
+    told = _told if told is None else told
+    try:
+        yield
+    except kinds as error:
+        if what not in told:
+            told.add(what)
+            # Two levels are those of `contextlib`.
+            warnings.warn(f"{what} failed, this is told once: {error}", stacklevel=3)
+
+
 class Metrics:
-    """The rows of metrics.csv, one for each evaluation, with at least `step` and `minutes`."""
+    """The rows of metrics.csv, one for each evaluation, with at least `step` and `minutes`.
 
-    def __init__(self, run: Path) -> None:
-        """Read what the run has.
+    Args:
+        run: The folder, which may have the file already.
+        chance: Shares that blind chance would win, one for each number of players: lines in the
+            learning curve.
 
-        Raises:
-            SplendorError: The file is broken.
-        """
+    Raises:
+        SplendorError: The file is broken.
+    """
+
+    def __init__(self, run: Path, chance: Sequence[float] = ()) -> None:
         self._run = run
+        self._chance = chance
         self.rows = _read_metrics(run / "metrics.csv")
 
     def keep_until(self, step: int) -> None:
         """Forget what came after a checkpoint that training goes on from."""
-        self.rows = [row for row in self.rows if row["step"] <= step]
+        kept = [row for row in self.rows if row["step"] <= step]
+        if len(kept) < len(self.rows):
+            self.rows = kept
+            self._write()
 
     def append(self, row: dict[str, float]) -> None:
         """Add a row, write the file and draw the learning curve."""
         self.rows.append(row)
+        self._write()
+        with tell_once("drawing"):
+            draw_learning_curve(self._run, self.rows, self._chance)
+
+    def _write(self) -> None:
         keys = dict.fromkeys(key for row in self.rows for key in row)
         text = io.StringIO()
         writer = csv.DictWriter(text, list(keys), lineterminator="\n")
         writer.writeheader()
         writer.writerows(self.rows)
         write_atomically(self._run / "metrics.csv", text.getvalue().encode())
-        draw_learning_curve(self._run, self.rows)
 
 
 def _read_metrics(path: Path) -> list[dict[str, float]]:
@@ -259,17 +329,22 @@ def _read_metrics(path: Path) -> list[dict[str, float]]:
         raise SplendorError(f"{path} is broken: {error!r}; without it the run can go on") from error
 
 
-def draw_learning_curve(run: Path, rows: Sequence[dict[str, float]]) -> None:
-    """Draw learning_curve.png: each win share over the steps, the minutes along the top."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+def draw_learning_curve(
+    run: Path, rows: Sequence[dict[str, float]], chance: Sequence[float] = ()
+) -> None:
+    """Draw learning_curve.png: each win share over the steps, the minutes along the top.
+
+    A dotted line stands at each share in `chance`.
+    """
     from matplotlib.ticker import MaxNLocator
 
-    figure = Figure(figsize=(7, 4), layout="constrained")
+    figure = new_figure(7, 4)
     axes = figure.add_subplot()
     for name in dict.fromkeys(name for row in rows for name in shares(row)):
         points = [(row["step"] / 1e6, shares(row)[name]) for row in rows if name in shares(row)]
         axes.plot(*zip(*points, strict=True), marker=".", label=f"against {name}")
+    for share in chance:
+        axes.axhline(share, color="grey", linewidth=0.8, linestyle=":")
     axes.set(
         xlabel="million steps", ylabel="share of the victories", ylim=(0, 1.02), title=run.name
     )
@@ -283,6 +358,4 @@ def draw_learning_curve(run: Path, rows: Sequence[dict[str, float]]) -> None:
     top = axes.secondary_xaxis("top")
     top.set_xticks(np.interp(ticks, minutes, steps), [f"{tick:g}" for tick in ticks])
     top.set_xlabel("minutes")
-    content = io.BytesIO()
-    FigureCanvasAgg(figure).print_png(content)
-    write_atomically(run / "learning_curve.png", content.getvalue())
+    write_figure(figure, run / "learning_curve.png")

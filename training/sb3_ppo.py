@@ -1,8 +1,8 @@
 """MaskablePPO of sb3-contrib in self-play: `splendor train configs/sb3_2p.toml`.
 
-The learner's opponents sit inside of its environment, so SB3 sees a game for one player. In the
-folder of the run (see `run.py`), `resume-STEP.pt` has learner and optimiser, and `events.*` are
-TensorBoard's.
+The learner's opponents sit inside of its environment, so SB3 sees a game for one player. Of the
+files in the run's folder, which docs/training.md lists, it writes no calibration and diagnostics,
+and `resume-STEP.pt` in place of safetensors.
 
 Nothing here is unpickled: of `resume-STEP.pt` only tensors are read. SB3's own zip files are not
 written, and those of others must not be loaded: `MaskablePPO.load` runs code that they contain.
@@ -26,10 +26,16 @@ from torch import nn
 from torch.distributions import Distribution
 
 from splendor_env.agents import Agent, make_agent
+from splendor_env.agents.layouts import layouts
 from splendor_env.core.state import SplendorError
 from splendor_env.envs.sb3 import SplendorVecEnv
-from training.checkpoint import save_policy, write_atomically
-from training.config import RunConfig, setting
+from training.checkpoint import (
+    check_layouts,
+    remove_leftovers,
+    save_policy,
+    write_atomically,
+)
+from training.config import DivergedError, RunConfig, setting
 from training.networks import NetworkSizes, PolicyNetwork, win_shares
 from training.opponents import Pool
 from training.policy_agent import PolicyAgent
@@ -39,6 +45,7 @@ from training.run import (
     Metrics,
     as_text,
     caught_signals,
+    check_finished,
     check_run,
     console,
     evaluate,
@@ -49,6 +56,7 @@ from training.run import (
     progress_bar,
     resume_files,
     shares,
+    tell_once,
     write_settings,
 )
 
@@ -95,7 +103,7 @@ def train(config: Config, resume: bool = False) -> Path:
     """Train a policy and return the folder of the run, which then holds its last checkpoint.
 
     A new run does not touch an old one: where the folder exists, a number is added to its name.
-    SIGINT and SIGTERM save all that is needed to go on, and exit.
+    SIGINT, SIGTERM and SIGHUP save all that is needed to go on, and exit.
 
     Args:
         config: The settings.
@@ -109,6 +117,7 @@ def train(config: Config, resume: bool = False) -> Path:
     run = check_run(config, _FIXED) if resume else make_run(config)
     config = replace(config, run_name=run.name, runs_folder=str(run.parent))
     with lock(run):
+        remove_leftovers(run)
         _train(config, run, resume)
     return run
 
@@ -119,6 +128,8 @@ def _train(config: Config, run: Path, resume: bool) -> None:
     Distribution.set_default_validate_args(False)
 
     step, resume_file = last_resume_file(run, ".pt") if resume else (0, None)
+    if resume and check_finished(run, step, config.total_steps):
+        return
     opponents = Opponents(config, run / "opponents", step)
     env = SplendorVecEnv(config.rules_in_turn()[0], config.num_games, *opponents.draw())
     model = _make_model(config, env, seed=(config.seed + step) % 2**31)
@@ -134,10 +145,10 @@ def _train(config: Config, run: Path, resume: bool) -> None:
     )
     with caught_signals() as caught, progress_bar(config.total_steps, step) as progress:
         callback = _Trainer(config, run, opponents, env, progress, caught)
-        model.set_logger(Logger(str(run), [TensorBoardOutputFormat(str(run))]))
+        model.set_logger(Logger(str(run), [_TensorBoard(str(run))]))
         # SB3 adds the steps already done to this number.
         try:
-            model.learn(max(0, config.total_steps - step), callback, reset_num_timesteps=False)
+            model.learn(config.total_steps - step, callback, reset_num_timesteps=False)
             callback.finish()
         finally:
             model.logger.close()
@@ -201,7 +212,7 @@ class _Trainer(BaseCallback):
         self._progress = progress
         self._caught = caught
         self._evaluation: dict[str, float] = {}
-        self._metrics = Metrics(run)
+        self._metrics = Metrics(run, [1 / config.num_players])
 
     def _on_training_start(self) -> None:
         self._start = time.monotonic()
@@ -262,7 +273,7 @@ class _Trainer(BaseCallback):
             logits, value = network(torch.as_tensor(self.model._last_obs))  # type: ignore[attr-defined]
         is_sane = all(torch.isfinite(tensor).all() for tensor in (*network.parameters(), value))
         if not is_sane or not (logits.abs() < _MAX_LOGIT).all():  # nor is NaN smaller
-            raise SplendorError(
+            raise DivergedError(
                 f"the training diverged: at step {self.num_timesteps:,} weights or outputs are NaN "
                 f"or far too large; nothing is saved since step {self._saved:,}; "
                 "try a smaller learning_rate"
@@ -311,7 +322,7 @@ class _Trainer(BaseCallback):
             algorithm=self._config.algorithm,
         )
         content = io.BytesIO()
-        torch.save(self.model.get_parameters(), content)
+        torch.save({**self.model.get_parameters(), "layouts": layouts()}, content)
         path = self._run / f"resume-{step:012d}.pt"
         write_atomically(path, content.getvalue())
         for old in resume_files(self._run, ".pt"):
@@ -319,6 +330,20 @@ class _Trainer(BaseCallback):
                 old.unlink(missing_ok=True)
         self._opponents.pool.delete_dropped()
         self._saved = step
+
+
+class _TensorBoard(TensorBoardOutputFormat):
+    """Its failures, as of a full disk, are told once and do not end the training."""
+
+    def write(self, *args: Any, **options: Any) -> None:
+        """Record figures."""
+        with tell_once("TensorBoard", Exception):
+            super().write(*args, **options)
+
+    def close(self) -> None:
+        """Write all that is left."""
+        with tell_once("TensorBoard", Exception):
+            super().close()
 
 
 class _ActorCritic(nn.Module):
@@ -384,6 +409,8 @@ def _make_model(config: Config, env: SplendorVecEnv, seed: int) -> MaskablePPO:
 
 def _load_parameters(model: MaskablePPO, path: Path) -> None:
     try:
-        model.set_parameters(torch.load(path, weights_only=True))
+        parameters = torch.load(path, weights_only=True)
+        check_layouts(parameters.pop("layouts", {}), path)
+        model.set_parameters(parameters)
     except Exception as error:  # torch raises many kinds
         raise SplendorError(f"cannot resume from {path}: {error}") from error

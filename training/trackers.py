@@ -9,14 +9,16 @@ import json
 import re
 import secrets
 import time
-import warnings
+from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol
 
 from splendor_env.core.state import SplendorError
 from training.checkpoint import write_atomically
+from training.run import tell_once
 
 TRACKERS = ("wandb", "mlflow")
 """What can be asked for; TensorBoard need not."""
@@ -49,20 +51,30 @@ def make_trackers(names: str, run: Path, config: Any, *, resumed_at: int = 0) ->
     Raises:
         SplendorError: An unknown name, a library that is missing, or a service that cannot start.
     """
-    makers = {"wandb": _Wandb, "mlflow": _Mlflow}
-    libraries = {name: _import(name) for name in parse_trackers(names)}
-    trackers: list[Tracker] = [_TensorBoard(run, resumed_at)]
-    try:
-        for name, library in libraries.items():
-            try:
-                trackers.append(makers[name](library, run, asdict(config)))
-            except Exception as error:  # each has many kinds
-                raise SplendorError(f"the tracker {name} cannot start: {error}") from error
-    except SplendorError:
-        for tracker in trackers:
-            tracker.close()
-        raise
+    services = {"wandb": _Wandb, "mlflow": _Mlflow}
+    makers: dict[str, Callable[[], Tracker]] = {
+        "TensorBoard": partial(_TensorBoard, run, resumed_at)
+    }
+    for name, library in check_trackers(names).items():
+        makers[name] = partial(services[name], library, run, asdict(config))
+    trackers: list[Tracker] = []
+    for name, make in makers.items():
+        try:
+            trackers.append(_Forgiving(make(), name))
+        except Exception as error:  # each has many kinds
+            for tracker in trackers:
+                tracker.close()
+            raise SplendorError(f"the tracker {name} cannot start: {error}") from error
     return trackers
+
+
+def check_trackers(names: str) -> dict[str, ModuleType]:
+    """The libraries of the trackers named, by their names.
+
+    Raises:
+        SplendorError: An unknown name, or a library that is missing.
+    """
+    return {name: _import(name) for name in parse_trackers(names)}
 
 
 def parse_trackers(names: str) -> list[str]:
@@ -87,6 +99,23 @@ def _import(name: str) -> ModuleType:
         raise SplendorError(
             f"the tracker {name} needs its library ({error}): pip install {name}"
         ) from error
+
+
+class _Forgiving:
+    """A tracker whose failures are told once: no disk or server may end a training of days."""
+
+    def __init__(self, tracker: Tracker, name: str) -> None:
+        self._tracker = tracker
+        self._name = name
+        self._told: set[str] = set()
+
+    def log(self, values: dict[str, float], step: int) -> None:
+        with tell_once(self._name, Exception, self._told):
+            self._tracker.log(values, step)
+
+    def close(self) -> None:
+        with tell_once(self._name, Exception, self._told):
+            self._tracker.close()
 
 
 class _TensorBoard:
@@ -135,7 +164,6 @@ class _Mlflow:
     def __init__(self, mlflow: Any, run: Path, settings: dict[str, Any]) -> None:
         self._make_metric = mlflow.entities.Metric
         self._client = mlflow.MlflowClient()
-        self._has_failed = False
         identifier = _read_ids(run).get("mlflow")
         if identifier is not None:
             self._client.update_run(identifier, status="RUNNING")
@@ -158,19 +186,10 @@ class _Mlflow:
             self._make_metric(_mlflow_key(key), float(value), now, step)
             for key, value in values.items()
         ]
-        self._try(self._client.log_batch, self._id, metrics=metrics)
+        self._client.log_batch(self._id, metrics=metrics)
 
     def close(self) -> None:
-        self._try(self._client.set_terminated, self._id)
-
-    def _try(self, call: Any, *args: Any, **options: Any) -> None:
-        """A server that is away for a while must not end a training of days."""
-        try:
-            call(*args, **options)
-        except Exception as error:
-            if not self._has_failed:
-                warnings.warn(f"mlflow failed, its record has gaps: {error}", stacklevel=3)
-            self._has_failed = True
+        self._client.set_terminated(self._id)
 
 
 def _mlflow_key(key: str) -> str:

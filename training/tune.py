@@ -11,19 +11,20 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
 
 import typer
 
 from splendor_env.core.state import SplendorError
-from training.config import RunConfig, load_config
+from training.config import DivergedError, RunConfig, load_config
 
 if TYPE_CHECKING:
     import optuna
 
 Train = Callable[..., Any]
 """As `training.ppo.train`: takes a config and the keyword `on_evaluation`, which it calls with the
-step and the win shares of every evaluation, the last included, and which may raise."""
+step and the win shares of every evaluation, the last included, once the policy is saved, and which
+may raise."""
 
 
 class Range(NamedTuple):
@@ -126,6 +127,8 @@ def objective(
 ) -> float:
     """Train with sampled settings; the share of the victories against greedy at the end.
 
+    The policy behind it is the one in the trial's folder, if `train` saves before it evaluates.
+
     In a run for several numbers of players it is the mean over these, "greedy_2p" and so on.
 
     Args:
@@ -135,8 +138,9 @@ def objective(
         minutes: The trial ends with the first evaluation after so many, and its value counts.
 
     Raises:
-        optuna.TrialPruned: The trial lags behind, or cannot train with these settings.
-        SplendorError: There was no evaluation.
+        optuna.TrialPruned: The trial lags behind, its training diverged, or the sampled settings
+            contradict the others.
+        SplendorError: There was no evaluation, or the training failed for another reason.
         KeyboardInterrupt: The training was stopped.
     """
     import optuna
@@ -156,14 +160,20 @@ def objective(
         if minutes is not None and time.monotonic() - start > 60 * minutes:
             raise _TimeIsUp
 
+    def prune(error: SplendorError) -> NoReturn:
+        print(f"trial {trial.number}: {error}", file=sys.stderr)
+        raise optuna.TrialPruned(str(error)) from error
+
     try:
         config = replace(config, run_name=f"trial-{trial.number:03d}", **settings)
+    except SplendorError as error:
+        prune(error)
+    try:
         train(config, on_evaluation=on_evaluation)
     except _TimeIsUp:
         pass
-    except SplendorError as error:  # the training diverged, or the settings contradict each other
-        print(f"trial {trial.number}: {error}", file=sys.stderr)
-        raise optuna.TrialPruned(str(error)) from error
+    except DivergedError as error:
+        prune(error)
     except SystemExit as error:  # a signal, which the training answers by saving
         raise KeyboardInterrupt from error
     if not win_shares:

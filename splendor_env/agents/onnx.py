@@ -82,7 +82,16 @@ class OnnxAgent:
         Returns:
             Logits of all actions (B, A) float32, illegal ones included, and expected shares of the
             victory (B, 4) float32, by seat as seen: the mover's first.
+
+        Raises:
+            SplendorError: The observation has another shape or type.
         """
+        observation = np.asarray(observation)
+        shape, dtype = observation.shape, observation.dtype
+        if len(shape) != 2 or shape[1] != OBSERVATION_SIZE or dtype != np.float32:
+            raise SplendorError(
+                f"observation must be (B, {OBSERVATION_SIZE}) float32, not {shape} {dtype}"
+            )
         return tuple(self._session.run(list(_OUTPUTS), {"observation": observation}))
 
     def _check_rules(self, rules: Rules) -> None:
@@ -170,7 +179,9 @@ def _read(path: str | Path) -> tuple[bytes, dict[str, Any]]:
     except (KeyError, TypeError) as error:
         raise SplendorError(f"{json_path} is broken: {error!r}") from error
     if hashlib.sha256(content).hexdigest() != digest:
-        raise SplendorError(f"{path} is broken: its digest is not the one in {json_path.name}")
+        raise SplendorError(
+            f"{path} is broken: its digest is not the one in {json_path.name}; export it again"
+        )
     return content, about
 
 

@@ -117,6 +117,22 @@ def test_evaluate_gives_all_logits_and_the_shares(path):
     np.testing.assert_allclose(shares, value / value.sum(1, keepdims=True), atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("observation", "found"),
+    [
+        (np.zeros(OBSERVATION_SIZE, np.float32), r"\(746,\) float32"),
+        (np.zeros((2, 700), np.float32), r"\(2, 700\) float32"),
+        (np.zeros((1, 2, OBSERVATION_SIZE), np.float32), r"\(1, 2, 746\) float32"),
+        (np.zeros((2, OBSERVATION_SIZE)), r"\(2, 746\) float64"),
+        (np.zeros((2, OBSERVATION_SIZE), np.int8), r"\(2, 746\) int8"),
+    ],
+)
+def test_evaluate_refuses_another_shape_or_type_and_names_both(path, observation, found):
+    message = rf"observation must be \(B, 746\) float32, not {found}$"
+    with pytest.raises(SplendorError, match=message):
+        OnnxAgent(path).evaluate(observation)
+
+
 def test_one_position_at_a_time_gives_what_many_give(path):
     agent = OnnxAgent(path)
     batch = Batch(standard(2), 64)
@@ -157,7 +173,9 @@ def test_a_flipped_byte_is_found(path):
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
-    with pytest.raises(SplendorError, match=r"policy\.onnx is broken: its digest is not the one"):
+    with pytest.raises(
+        SplendorError, match=r"policy\.onnx is broken: its digest is not the one.*export it again$"
+    ):
         OnnxAgent(path)
 
 

@@ -1,7 +1,9 @@
 import hashlib
 import json
+import os
 import pickle
 import shutil
+import stat
 import subprocess
 import warnings
 
@@ -10,10 +12,12 @@ import pytest
 
 pytest.importorskip("safetensors.torch")
 
+import safetensors.torch
 import torch
 
 from splendor_env.agents import make_agent
 from splendor_env.agents.builtin import RandomAgent
+from splendor_env.agents.layouts import layouts
 from splendor_env.core.actions import NUM_ACTIONS
 from splendor_env.core.batch import Batch
 from splendor_env.core.observation import LAYOUT_VERSION, OBSERVATION_SIZE
@@ -23,10 +27,16 @@ from training import checkpoint
 from training.checkpoint import (
     CHECKPOINT_VERSION,
     PolicyWarning,
+    check_layouts,
     git_commit,
     library_versions,
     load_policy,
+    metadata,
+    remove_leftovers,
     save_policy,
+    state_version,
+    weights_from_bytes,
+    weights_to_bytes,
     write_atomically,
 )
 from training.networks import NETWORKS, NetworkSizes, PolicyNetwork
@@ -169,6 +179,83 @@ def test_an_unfinished_write_leaves_nothing(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="disk full"):
         write_atomically(tmp_path / "file", b"new")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_move_of_a_file_is_on_the_disk_too(tmp_path, monkeypatch):
+    synced = []
+
+    def fsync(handle):
+        is_folder = stat.S_ISDIR(os.fstat(handle).st_mode)
+        synced.append((is_folder, (tmp_path / "file").exists()))
+        if is_folder:
+            raise OSError("this file system cannot")
+
+    monkeypatch.setattr("os.fsync", fsync)
+    write_atomically(tmp_path / "file", b"new")
+    assert synced == [(False, False), (True, True)] if os.name == "posix" else [(False, False)]
+    assert (tmp_path / "file").read_bytes() == b"new"
+
+
+def test_what_a_kill_has_left_is_removed_and_nothing_else(tmp_path, monkeypatch):
+    (tmp_path / "policy").mkdir()
+    (tmp_path / "opponents").mkdir()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", lambda *names: None)
+        patch.setattr(os, "chmod", lambda *names: None)
+        for name in (
+            "config.toml",
+            "versions.json",
+            "metrics.csv",
+            "learning_curve.png",
+            "calibration_2p.png",
+            "resume-000000000512.safetensors",
+            "resume-000000000512.pt",
+            "policy/weights-000000000512.safetensors",
+            "policy/policy.json",
+            "opponents/step-000000000512.safetensors",
+        ):
+            write_atomically(tmp_path / name, b"half")
+    others = [".lock", "config.toml", ".notes.txt-12345678", ".config.toml", ".config.toml-1234567"]
+    for name in others:
+        (tmp_path / name).touch()
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / ".config.toml-12345678").touch()
+    assert len([path for path in tmp_path.rglob("*") if path.is_file()]) == 16
+    remove_leftovers(tmp_path)
+    left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    assert left == {*others, "mine/.config.toml-12345678"}
+
+
+def test_the_state_of_games_has_a_version(monkeypatch):
+    version = state_version()
+    assert version == state_version() and len(version) == 16
+    fields = checkpoint.GAME.descr
+    monkeypatch.setattr(checkpoint, "GAME", np.dtype([fields[1], fields[0], *fields[2:]]))
+    assert state_version() != version
+
+
+@pytest.mark.parametrize("key", layouts())
+def test_weights_of_another_layout_are_refused_with_both(tmp_path, key):
+    network = make_network()
+    content = weights_to_bytes(network)
+    assert json.loads(metadata(content)["layouts"]) == layouts()
+    weights_from_bytes(content, make_network(1), tmp_path)
+    ours = layouts()[key]
+    content = safetensors.torch.save(
+        network.state_dict(), {"layouts": json.dumps(layouts() | {key: 98765})}
+    )
+    with pytest.raises(SplendorError, match=f"{tmp_path} was made for {key} 98765.*{ours!r}"):
+        weights_from_bytes(content, make_network(1), tmp_path)
+    check_layouts(layouts() | {"more": 1}, tmp_path)
+    with pytest.raises(SplendorError, match=f"{key} 98765.* has {ours!r}.*with ..'torch': '9'"):
+        check_layouts(layouts() | {key: 98765, "versions": {"torch": "9"}}, tmp_path)
+
+
+@pytest.mark.parametrize("about", [None, {}, {"layouts": "[]"}, {"layouts": "{}"}])
+def test_weights_that_do_not_say_their_layout_are_refused(tmp_path, about):
+    content = safetensors.torch.save(make_network().state_dict(), about)
+    with pytest.raises(SplendorError, match="does not say for which observation_layout"):
+        weights_from_bytes(content, make_network(), tmp_path)
 
 
 def test_loading_unpickles_nothing(tmp_path, monkeypatch):

@@ -1,7 +1,6 @@
 import sys
 import types
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
@@ -112,6 +111,7 @@ def test_an_algorithm_that_is_not_installed_is_named(tmp_path, monkeypatch):
         ("seed = '1'", "seed must be int"),
         ("gamma = nan", "gamma must be float"),
         ("max_grad_norm = inf", "max_grad_norm"),
+        ("max_grad_norm = 0", "max_grad_norm must be float from 1e-06, not 0.0"),
         ("gamma = true", "gamma must be float"),
         ("learning_rate = -1.0", "learning_rate must be float from 0 to 1, not -1.0"),
         ("rules = 'house'", "rules must be one of standard, "),
@@ -166,14 +166,24 @@ def test_a_dumped_config_reads_back(tmp_path):
     assert resumed.seed == 4
 
 
+@pytest.mark.parametrize("override", ["run_name=other", "runs_folder=/tmp/x", " run_name = a"])
+def test_the_place_of_a_run_that_goes_on_cannot_be_changed(tmp_path, override):
+    (tmp_path / "config.toml").write_text(dump_config(Config(run_name="a", runs_folder="b")))
+    key = override.partition("=")[0].strip()
+    with pytest.raises(SplendorError, match=f"{key} cannot be changed in a run that goes on"):
+        load_run_config(tmp_path, ["seed=1", override])
+
+
+def test_a_new_run_with_the_settings_of_another_may_be_anywhere(tmp_path):
+    (tmp_path / "config.toml").write_text(dump_config(Config(run_name="a", runs_folder="b")))
+    assert load_run_config(tmp_path, resume=False).run_folder == tmp_path
+    named = load_run_config(tmp_path, ["run_name=other", "seed=4"], resume=False)
+    assert (named.run_folder, named.seed) == (tmp_path.parent / "other", 4)
+    moved = load_run_config(tmp_path, ["runs_folder=here"], resume=False)
+    assert (moved.runs_folder, moved.run_name) == ("here", tmp_path.name)
+
+
 def test_one_value_can_be_checked():
     check_setting("layer_size", 8)
     with pytest.raises(SplendorError, match="layer_size must be int from 8 to 8192, not 7"):
         check_setting("layer_size", 7)
-
-
-@pytest.mark.parametrize("path", sorted(Path("configs").glob("*.toml")), ids=lambda path: path.stem)
-def test_the_shipped_configs_load(path, monkeypatch):
-    pytest.importorskip("sb3_contrib")
-    monkeypatch.delitem(sys.modules, "training.ppo")
-    assert load_config(path).run_name == path.stem

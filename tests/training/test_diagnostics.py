@@ -193,12 +193,41 @@ def test_the_summary_counts():
         "truncated": 0.5,
         "self_play_entropy": 1.5,
         "calibration_error": pytest.approx((0 + 0 + 0.15 + 0.05) / 4),
+        "value_explained": pytest.approx(1 - 0.035 / 0.125),
         "action_take_three": 0.25,
         "action_pass": 0.25,
         "action_return": 0.25,
         "action_buy": 0.25,
     }
     assert summary["stalemates"] == 0
+
+
+@pytest.mark.parametrize(
+    ("predicted", "observed", "explained"),
+    [
+        ([1, 0, 1, 0], [[1, 0], [1, 0]], 1),
+        ([0.75, 0.25, 0.75, 0.25], [[1, 0], [1, 0]], 0.75),
+        ([0.5, 0.5, 0.5, 0.5], [[1, 0], [0, 1]], 0),
+        ([0, 1, 0, 1], [[1, 0], [1, 0]], -3),
+        ([0.9, 0.1, 0.7, 0.2], [[0.5, 0.5], [0.5, 0.5]], 0),  # nothing to foresee
+    ],
+)
+def test_the_value_is_compared_with_real_outcomes(predicted, observed, explained):
+    played = Games(
+        np.zeros(2, GAME),
+        share=np.array(observed, float),
+        game=np.array([0, 0, 1, 1]),
+        player=np.array([0, 1, 0, 1], np.int8),
+        action=np.zeros(4, np.int64),
+        predicted=np.array(predicted, float),
+        entropy=np.zeros(4),
+    )
+    assert summarize(played)["value_explained"] == pytest.approx(explained)
+
+
+def test_both_measures_of_the_value_are_in_one_panel():
+    [columns] = [columns for columns in PANELS.values() if "value_explained" in columns]
+    assert columns == ("explained_variance", "value_explained")
 
 
 def test_the_summary_of_a_real_policy_is_consistent(network):

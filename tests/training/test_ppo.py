@@ -14,9 +14,11 @@ import pytest
 
 pytest.importorskip("torch")
 
+import safetensors
 import torch
 
 from splendor_env.agents import make_agent
+from splendor_env.agents.layouts import layouts
 from splendor_env.core.state import SplendorError, standard
 from splendor_env.evaluation.arena import play_match
 from training import ppo
@@ -77,9 +79,21 @@ def read_metrics(run):
 
 
 def files_of(run):
-    """Content of everything that a run goes on from."""
-    kept = [*run.glob("resume-*"), *run.glob("opponents/*"), *run.glob("policy/*.safetensors")]
-    return {str(path.relative_to(run)): path.read_bytes() for path in kept}
+    """Content of everything that a run goes on from, but for the time that it took."""
+    kept = [*run.glob("opponents/*"), *run.glob("policy/*.safetensors")]
+    content = {str(path.relative_to(run)): path.read_bytes() for path in kept}
+    for path in run.glob("resume-*"):
+        with safetensors.safe_open(path, "pt") as file:
+            values, keys = json.loads(file.metadata()["values"]), file.keys()
+            content |= {
+                f"{path.name} {key}": file.get_tensor(key).numpy().tobytes() for key in keys
+            }
+        del values["minutes"]
+        for statistics in values["statistics"]:
+            for key in [key for key in statistics if key.startswith("steps_per_second")]:
+                del statistics[key]
+        content[f"{path.name} values"] = values
+    return content
 
 
 def interrupt_at_first_evaluation(config, number=signal.SIGINT):
@@ -132,11 +146,13 @@ def test_train_resumed_run_equals_an_uninterrupted_one_bit_for_bit(config, num_t
     assert files_of(part) != files_of(whole)
     ppo.train(replace(config, run_name="part"), resume=True)
     assert files_of(part) == files_of(whole)
+    timed = ("minutes", "steps_per_second")
     untimed = [
-        [{key: row[key] for key in row if key.startswith("win_share")} for row in read_metrics(run)]
+        [{key: row[key] for key in row if key not in timed} for row in read_metrics(run)]
         for run in (part, whole)
     ]
     assert untimed[0] == untimed[1]
+    assert len(untimed[0]) >= 3
 
 
 def test_train_resumed_run_of_all_player_counts_equals_an_uninterrupted_one(config):
@@ -206,11 +222,60 @@ def test_train_killed_at_any_moment_can_be_used_and_resumed(config, tmp_path):
     assert load_policy(config.run_folder)[1]["step"] >= steps[-1] + 1000
 
 
+def test_train_evaluation_broken_off_costs_no_training(config):
+    class BrokenOffError(Exception):
+        pass
+
+    def break_off(step, evaluation):
+        raise BrokenOffError
+
+    whole = ppo.train(replace(config, run_name="whole"))
+    with pytest.raises(BrokenOffError):
+        ppo.train(config, on_evaluation=break_off)
+    _, about = load_policy(config.run_folder)
+    assert about["step"] >= 1000 and set(about["evaluation"]) >= {"random", "greedy"}
+    ppo.train(config, resume=True)
+    assert files_of(config.run_folder) == files_of(whole)
+
+
+def test_train_resume_of_a_finished_run_changes_nothing(config):
+    run = ppo.train(replace(config, total_steps=600))
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    assert ppo.train(replace(config, total_steps=600), resume=True) == run
+    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
+
+
+def test_train_resume_takes_the_precision_that_auto_had_found(config, monkeypatch):
+    run = interrupt_at_first_evaluation(config)
+    monkeypatch.setattr(ppo, "faster_precision", lambda: "bfloat16")
+    ppo.train(replace(config, precision="auto"), resume=True)
+    assert load_run_config(run).precision == "float32"
+
+
+def test_train_past_selves_have_their_share_of_the_games_on_any_number_of_threads(config):
+    for num_threads in (1, 2, 8):
+        tables = ppo._Table(replace(config, num_threads=num_threads), standard(2))
+        num_past = sum(len(games._opponent) - games._first_past for games in tables.games)
+        assert num_past == 8  # a quarter of 32
+
+
 def test_train_resume_without_a_checkpoint_says_so(config):
     config.run_folder.mkdir()
     (config.run_folder / "config.toml").write_text(dump_config(config))
     with pytest.raises(SplendorError, match="no checkpoint to resume from"):
         ppo.train(config, resume=True)
+
+
+@pytest.mark.parametrize("what", ["layouts", "state_version"])
+def test_train_resume_from_a_program_of_another_layout_is_refused(config, monkeypatch, what):
+    other = {"layouts": layouts() | {"observation_layout": 999}, "state_version": "999"}
+    with monkeypatch.context() as patch:
+        patch.setattr(ppo, what, lambda: other[what])
+        run = interrupt_at_first_evaluation(config)
+    before = files_of(run)
+    with pytest.raises(SplendorError, match="999" if what == "layouts" else "other records"):
+        ppo.train(config, resume=True)
+    assert files_of(run) == before
 
 
 @pytest.mark.parametrize("damage", ["cut", "other"])
@@ -223,11 +288,18 @@ def test_train_resume_from_a_broken_file_names_it(config, damage):
 
 
 @pytest.mark.parametrize(
-    ("key", "value"), [("layer_size", 32), ("num_games", 64), ("num_players", 3), ("card_size", 4)]
+    ("key", "value"),
+    [
+        ("layer_size", 32),
+        ("num_games", 64),
+        ("num_players", 3),
+        ("seed", 1),
+        ("precision", "bfloat16"),
+    ],
 )
 def test_train_resume_with_another_shape_is_refused(config, key, value):
     interrupt_at_first_evaluation(config)
-    with pytest.raises(SplendorError, match=f"{key} = .*cannot resume with {value}"):
+    with pytest.raises(SplendorError, match=f"{key} = .*cannot resume with {value!r}"):
         ppo.train(replace(config, **{key: value}), resume=True)
 
 
@@ -268,10 +340,9 @@ def test_train_learns_to_beat_random(config):
 
 def test_learner_gradient_is_that_of_the_written_out_loss(config):
     learner, rollout = play(config)
-    learner._ent_coef = 0.03
     data = ppo._Data(rollout)
     rows = data.rows[5:40]
-    gradient, statistics = learner._gradient(data, rows, 1.0)
+    gradient, statistics = learner._gradient(data, 0.03, rows, 1.0)
     expected = torch.zeros(())
     entropies = []
     advantage = rollout.advantage.ravel()

@@ -157,7 +157,7 @@ def test_advantages_follow_their_definition(num_steps, num_games, num_players, g
 
 def played_rollout(num_players, num_games=8):
     rollout = Rollout(40 * num_players, num_games, num_players)
-    collect(SelfPlay(short_rules(num_players), num_games, 0.0, seed=3), rollout)
+    collect(SelfPlay(short_rules(num_players), num_games, 0, seed=3), rollout)
     return rollout
 
 
@@ -319,7 +319,7 @@ def test_huge_logits_choose_the_best():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_what_is_stored_is_what_the_movers_saw_and_won(num_players, dtype):
     rules, num_games, num_steps, seed = short_rules(num_players), 20, 40 * num_players, 11
-    games = SelfPlay(rules, num_games, 0.0, seed)
+    games = SelfPlay(rules, num_games, 0, seed)
     batch = Batch(rules, num_games, auto_reset=False, check=True)
     batch.reset(seed)
     ends = set()
@@ -368,7 +368,7 @@ def test_values_and_probabilities_are_those_of_the_network():
 
 @pytest.mark.parametrize("num_collects", [1, 3])
 def test_every_action_is_a_draw_of_its_own(num_collects):
-    games, rollout = SelfPlay(short_rules(3), 8, 0.0, 9), Rollout(30, 8, 3)
+    games, rollout = SelfPlay(short_rules(3), 8, 0, 9), Rollout(30, 8, 3)
     for _ in range(num_collects):
         collect(games, rollout)
     for t in range(30):
@@ -396,7 +396,7 @@ POOL = {100: LOWEST, 200: HIGHEST}
 def test_equal_seeds_play_equal_games(past):
     rollouts = []
     for seed in (7, 7, 8):
-        games = SelfPlay(short_rules(3), 8, 0.5, seed)
+        games = SelfPlay(short_rules(3), 8, 4, seed)
         rollout = Rollout(40, 8, 3)
         for _ in range(2):
             collect(games, rollout, past)
@@ -408,9 +408,10 @@ def test_equal_seeds_play_equal_games(past):
 def test_games_side_by_side_in_one_rollout_do_not_meet():
     together, alone = Rollout(30, 10, 2), Rollout(30, 4, 2)
     for seed, columns in ((1, slice(0, 6)), (2, slice(6, 10))):
-        games = SelfPlay(short_rules(2), columns.stop - columns.start, 0.5, seed)
+        num_games = columns.stop - columns.start
+        games = SelfPlay(short_rules(2), num_games, num_games // 2, seed)
         collect(games, together, POOL, columns=columns)
-    collect(SelfPlay(short_rules(2), 4, 0.5, 2), alone, POOL)
+    collect(SelfPlay(short_rules(2), 4, 2, 2), alone, POOL)
     for name, array in contents(alone).items():
         one = contents(together)[name]
         one = one[6:] if name.startswith("last_") else one[:, 6:]
@@ -420,7 +421,7 @@ def test_games_side_by_side_in_one_rollout_do_not_meet():
 @pytest.mark.parametrize("num_players", [2, 4])
 def test_games_go_on_bit_for_bit_from_a_state(num_players):
     def start():
-        return SelfPlay(short_rules(num_players), 10, 0.6, 5), Rollout(30, 10, num_players)
+        return SelfPlay(short_rules(num_players), 10, 6, 5), Rollout(30, 10, num_players)
 
     games, rollout = start()
     collect(games, rollout, POOL)
@@ -428,7 +429,7 @@ def test_games_go_on_bit_for_bit_from_a_state(num_players):
     # As a file would keep it: arrays as copies, the rest as JSON.
     arrays = {key: value.copy() for key, value in state.items() if isinstance(value, np.ndarray)}
     rest = json.dumps({key: value for key, value in state.items() if key not in arrays})
-    assert set(arrays) == {"games", "is_past", "opponent"}
+    assert set(arrays) == {"games", "is_past", "opponent", "is_new", "is_scored"}
     again, other = start()
     collect(again, other)  # other games, which are forgotten
     again.load_state(arrays | json.loads(rest))
@@ -444,17 +445,17 @@ def test_games_go_on_bit_for_bit_from_a_state(num_players):
 
 
 def test_without_past_selves_all_is_learnt_from():
-    for past_share, past in ((0.0, POOL), (1.0, {})):
-        games, rollout = SelfPlay(short_rules(2), 8, past_share, 0), Rollout(40, 8, 2)
+    for num_past, past in ((0, POOL), (8, {})):
+        games, rollout = SelfPlay(short_rules(2), 8, num_past, 0), Rollout(40, 8, 2)
         collect(games, rollout, past)
         assert rollout.is_learner.all() and not games.results
         assert not games.state()["is_past"].any()
 
 
 @pytest.mark.parametrize("num_players", [2, 3, 4])
-@pytest.mark.parametrize(("past_share", "num_with_past"), [(0.25, 4), (0.5, 8), (1.0, 16)])
-def test_the_share_of_games_with_past_selves(num_players, past_share, num_with_past):
-    games = SelfPlay(short_rules(num_players), 16, past_share, 0)
+@pytest.mark.parametrize("num_with_past", [4, 8, 16])
+def test_the_number_of_games_with_past_selves(num_players, num_with_past):
+    games = SelfPlay(short_rules(num_players), 16, num_with_past, 0)
     rollout = Rollout(40, 16, num_players)
     collect(games, rollout)  # before there are any
     assert rollout.is_learner.all()
@@ -501,7 +502,7 @@ def opponents_of_finished_games(rollout, num_players):
 @pytest.mark.parametrize("num_players", [2, 3, 4])
 def test_past_selves_play_their_seats_and_are_scored(num_players):
     num_games = 60
-    games = SelfPlay(short_rules(num_players), num_games, 0.5, 1)
+    games = SelfPlay(short_rules(num_players), num_games, num_games // 2, 1)
     rollout = Rollout(150 * num_players, num_games, num_players)
     collect(games, rollout, POOL, [0.3, 0.7])
     scores = {100: [], 200: []}
@@ -533,7 +534,7 @@ def test_past_selves_play_their_seats_and_are_scored(num_players):
 
 
 def test_the_learner_is_not_swayed_by_the_past():
-    games, rollout = SelfPlay(short_rules(3), 20, 0.5, 2), Rollout(40, 20, 3)
+    games, rollout = SelfPlay(short_rules(3), 20, 10, 2), Rollout(40, 20, 3)
     collect(games, rollout, {100: LOWEST}, network=HIGHEST)
     lowest, highest = lowest_and_highest(rollout.action_mask)
     chosen = np.where(rollout.is_learner, highest, lowest)
@@ -546,7 +547,7 @@ def test_the_learner_is_not_swayed_by_the_past():
 
 
 def test_who_leaves_the_pool_is_replaced_at_once():
-    games, rollout = SelfPlay(standard(3), 40, 0.5, 3), Rollout(2, 40, 3)
+    games, rollout = SelfPlay(standard(3), 40, 20, 3), Rollout(2, 40, 3)
     collect(games, rollout, POOL)
     before = games.state()
     assert set(before["opponent"][20:]) == {100, 200} and (before["opponent"][:20] == -1).all()
@@ -563,8 +564,21 @@ def test_who_leaves_the_pool_is_replaced_at_once():
     assert games.results == []
 
 
+def test_games_whose_seats_changed_under_way_are_not_scored():
+    games, rollout = SelfPlay(short_rules(2), 30, 30, 4), Rollout(7, 30, 2)
+    collect(games, rollout)  # nobody to meet yet
+    started = ~rollout.is_last[-1]
+    scored, finished = 0, np.zeros(30, np.int64)
+    while finished.min() < 2:
+        collect(games, rollout, POOL)
+        scored += sum(count for _, _, count in games.results)
+        finished += rollout.is_last.sum(0)
+    assert started.any()
+    assert scored == finished.sum() - started.sum()
+
+
 def test_results_are_those_since_the_last_collect_began():
-    games, rollout = SelfPlay(short_rules(2), 30, 1.0, 4), Rollout(60, 30, 2)
+    games, rollout = SelfPlay(short_rules(2), 30, 30, 4), Rollout(60, 30, 2)
     counts = []
     for _ in range(3):
         collect(games, rollout, POOL)

@@ -1,10 +1,13 @@
 import csv
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
 import threading
+import warnings
+from dataclasses import replace
 
 import pytest
 
@@ -21,6 +24,14 @@ from training.config import RunConfig, dump_config
 from training.networks import PolicyNetwork
 from training.policy_agent import PolicyAgent
 from training.run import Metrics
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture
@@ -92,6 +103,66 @@ def test_one_process_at_a_time_has_the_lock(tmp_path):
             runs.lock(tmp_path).__enter__()
     with pytest.raises(SplendorError, match="cannot write"):
         runs.lock(tmp_path / "nowhere").__enter__()
+
+
+def test_a_run_is_finished_where_its_steps_are_done(config, capsys):
+    run = runs.make_run(config)
+    runs.write_settings(run, replace(config, total_steps=1000))
+    before = (run / "config.toml").read_bytes()
+    assert not runs.check_finished(run, 999, 1000)
+    assert not runs.check_finished(run, 1024, 1025)
+    assert capsys.readouterr().err == ""
+    for step, total_steps in ((1000, 1000), (1024, 1000), (1024, 1024)):
+        assert runs.check_finished(run, step, total_steps)
+        message = f"{run} is finished at step {step:,}; --set total_steps=... goes on\n"
+        assert capsys.readouterr().err == message
+    with pytest.raises(SplendorError, match=r"has reached step 800: cannot stop at 500$"):
+        runs.check_finished(run, 800, 500)
+    assert not runs.check_finished(run, 800, 900)  # earlier than planned, but not yet there
+    assert (run / "config.toml").read_bytes() == before
+
+
+SIGNALS = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_says_what_it_does_and_an_ignored_one_stays_ignored(number, capsys):
+    with runs.caught_signals() as caught:
+        os.kill(os.getpid(), number)
+        assert caught == [number]
+    shown = capsys.readouterr().err
+    assert shown == "stopping after this update; once more to stop at once\n"
+    before = signal.signal(number, signal.SIG_IGN)
+    try:
+        with runs.caught_signals() as caught:
+            os.kill(os.getpid(), number)
+            assert caught == [] and signal.getsignal(number) == signal.SIG_IGN
+        assert signal.getsignal(number) == signal.SIG_IGN
+    finally:
+        signal.signal(number, before)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="needs SIGHUP")
+def test_the_end_of_the_terminal_is_caught_though_it_comes_twice_and_nothing_can_be_printed(
+    monkeypatch,
+):
+    class Terminal(io.StringIO):
+        is_gone = False
+
+        def write(self, text):
+            if self.is_gone:
+                raise OSError("Input/output error")
+            return super().write(text)
+
+    terminal = Terminal()
+    monkeypatch.setattr(runs, "console", Console(file=terminal, force_terminal=True))
+    before = signal.getsignal(signal.SIGHUP)
+    with runs.caught_signals() as caught, runs.progress_bar(100, 0):
+        terminal.is_gone = True
+        os.kill(os.getpid(), signal.SIGHUP)
+        os.kill(os.getpid(), signal.SIGHUP)
+        assert caught == [signal.SIGHUP]
+    assert signal.getsignal(signal.SIGHUP) == before
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -218,6 +289,67 @@ def test_the_learning_curve_has_a_line_for_each_opponent_and_the_minutes_on_top(
     }
     assert (ticks["0"], ticks["1"], ticks["3"], ticks["5"]) == (0, 1, 1.5, 2)
     runs.draw_learning_curve(tmp_path, [{"step": 5, "minutes": 0.0}])  # nothing to draw yet
+
+
+def test_the_learning_curve_has_a_dotted_line_at_each_share_of_chance(tmp_path, monkeypatch):
+    figures = []
+    write_figure = runs.write_figure
+
+    def spy(figure, path):
+        figures.append(figure)
+        write_figure(figure, path)
+
+    monkeypatch.setattr(runs, "write_figure", spy)
+    metrics = Metrics(tmp_path, [1 / 2, 1 / 3])
+    metrics.append({"step": 512, "minutes": 1.0, "win_share_random": 0.75})
+    [axes] = figures[0].axes
+    curve, *chance = axes.lines
+    assert curve.get_label() == "against random" and curve.get_linestyle() == "-"
+    assert [list(line.get_ydata()) for line in chance] == [[1 / 2] * 2, [1 / 3] * 2]
+    assert all(line.get_linestyle() == ":" and line.get_linewidth() < 1 for line in chance)
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["against random"]
+
+
+def test_rows_after_a_checkpoint_are_dropped_from_the_file_at_once(tmp_path):
+    metrics = Metrics(tmp_path)
+    for step in (512, 1024):
+        metrics.append({"step": step, "minutes": 1.0})
+    metrics.keep_until(1024)
+    assert [row["step"] for row in read_csv(tmp_path)] == ["512", "1024"]
+    metrics.keep_until(1023)
+    assert [row["step"] for row in read_csv(tmp_path)] == ["512"]
+    metrics.keep_until(0)
+    assert read_csv(tmp_path) == [] and Metrics(tmp_path).rows == []
+
+
+def test_a_picture_that_cannot_be_drawn_is_told_once_and_stops_nothing(tmp_path, monkeypatch):
+    def full(figure, path):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(runs, "write_figure", full)
+    monkeypatch.setattr(runs, "_told", set())
+    metrics = Metrics(tmp_path)
+    with pytest.warns(UserWarning, match="drawing failed.*No space left") as warned:
+        for step in (512, 1024):
+            metrics.append({"step": step, "minutes": 1.0})
+    assert len(warned) == 1 and len(read_csv(tmp_path)) == 2
+
+
+def test_other_errors_and_other_things_are_told_apart():
+    told = set()
+    with pytest.raises(ValueError, match="bug"), runs.tell_once("drawing", told=told):
+        raise ValueError("bug")
+    with pytest.raises(KeyboardInterrupt), runs.tell_once("drawing", Exception, told):
+        raise KeyboardInterrupt
+    for what in ("drawing", "sending"):
+        with (
+            pytest.warns(UserWarning, match=f"{what} failed.*: bug"),
+            runs.tell_once(what, Exception, told),
+        ):
+            raise ValueError("bug")
+    with warnings.catch_warnings(), runs.tell_once("sending", told=told):
+        warnings.simplefilter("error")
+        raise OSError("again")
 
 
 @pytest.mark.parametrize(

@@ -19,12 +19,13 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from splendor_env import cli
 from splendor_env.agents import make_agent
 from splendor_env.agents.builtin import RandomAgent
+from splendor_env.agents.layouts import layouts
 from splendor_env.core.state import SplendorError, standard
 from splendor_env.envs.sb3 import SplendorVecEnv
 from splendor_env.evaluation.arena import play_match
 from training import sb3_ppo
 from training.checkpoint import load_policy, save_policy
-from training.config import load_config, load_run_config
+from training.config import DivergedError, load_config, load_run_config
 from training.networks import NetworkSizes
 from training.run import as_text, lock
 from training.sb3_ppo import Config
@@ -286,6 +287,42 @@ def test_the_command_named_after_a_signal_resumes_the_run(config, capsys, monkey
     assert seen == [(config, True)]
 
 
+def test_a_finished_run_says_so_and_stays_as_it_is(config, capsys):
+    run = sb3_ppo.train(replace(config, total_steps=300))
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    capsys.readouterr()
+    assert sb3_ppo.train(replace(config, total_steps=300), resume=True) == run
+    assert f"{run} is finished at step 512; --set total_steps" in capsys.readouterr().err
+    with pytest.raises(SplendorError, match="has reached step 512: cannot stop at 200"):
+        sb3_ppo.train(replace(config, total_steps=200), resume=True)
+    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
+
+
+def test_resuming_removes_what_a_kill_has_left_and_needs_the_same_layouts(config, monkeypatch):
+    run = sb3_ppo.train(replace(config, total_steps=256))
+    left = run / "policy" / ".policy.json-abcd1234"
+    left.touch()
+    with monkeypatch.context() as patch:
+        other = {"observation_layout": 99}
+        patch.setattr("training.checkpoint.layouts", lambda: layouts() | other)
+        with pytest.raises(SplendorError, match=r"cannot resume.*observation_layout.*has 99"):
+            sb3_ppo.train(config, resume=True)
+    assert not left.exists()
+    sb3_ppo.train(replace(config, total_steps=512), resume=True)
+
+
+def test_a_full_disk_under_tensorboard_stops_nothing(config, monkeypatch):
+    def full(*args):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr("training.run._told", set())
+    monkeypatch.setattr("torch.utils.tensorboard.SummaryWriter.add_scalar", full)
+    with pytest.warns(UserWarning, match="TensorBoard failed.*No space left") as warned:
+        run = sb3_ppo.train(replace(config, total_steps=512))
+    assert len([one for one in warned if "No space" in str(one.message)]) == 1
+    assert load_policy(run)[1]["step"] == 512
+
+
 def test_a_locked_run_is_left_alone(config):
     pytest.importorskip("fcntl")
     run = sb3_ppo.train(replace(config, total_steps=256))
@@ -353,7 +390,7 @@ def test_a_diverged_training_stops_and_keeps_the_last_checkpoint(config, num_lay
     before = {path: path.read_bytes() for path in run.rglob("*") if path.suffix in suffixes}
     wild = ["learning_rate=1", "max_grad_norm=1e30", "vf_coef=100", "total_steps=10000"]
     wild += ["checkpoint_every=1", "snapshot_every=1", "eval_every=1"]
-    with pytest.raises(SplendorError, match=r"diverged: at step 768 .* since step 512"):
+    with pytest.raises(DivergedError, match=r"diverged: at step 768 .* since step 512"):
         sb3_ppo.train(load_run_config(run, wild), resume=True)
     assert {path: path.read_bytes() for path in before} == before
     sb3_ppo.train(replace(config, total_steps=768), resume=True)

@@ -12,7 +12,7 @@ pytest.importorskip("tensorboard")
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from splendor_env.core.state import SplendorError
-from training.trackers import make_trackers, parse_trackers
+from training.trackers import check_trackers, make_trackers, parse_trackers
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -228,6 +228,53 @@ def test_a_server_that_is_away_is_told_of_once_and_stops_nothing(run, mlflow):
     mlflow.is_down = False
     tracker.log({"rounds": 30.0}, 300)
     assert mlflow.runs["id0"]["metrics"] == [("rounds", 30.0, 300)]
+
+
+@pytest.mark.parametrize("names", ["", "wandb", "mlflow"])
+def test_whatever_fails_later_is_told_once_and_stops_nothing(run, wandb, mlflow, names):
+    tracker = make_trackers(names, run, Config())[-1]
+    close = tracker._tracker.close
+
+    def fail(*args, **options):
+        raise OSError("No space left on device")
+
+    tracker._tracker.log = tracker._tracker.close = fail
+    message = f"{names or 'TensorBoard'} failed.*No space left on device"
+    with pytest.warns(UserWarning, match=message) as warned:
+        tracker.log({"rounds": 30.0}, 100)
+        tracker.log({"rounds": 30.0}, 200)
+        tracker.close()
+    assert len(warned) == 1
+    close()
+
+
+def test_a_full_disk_under_tensorboard_stops_nothing(run, monkeypatch):
+    (tracker,) = make_trackers("", run, Config())
+    writer = tracker._tracker._writer.file_writer.event_writer
+
+    def full(event):
+        raise OSError("No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(writer, "add_event", full)
+        with pytest.warns(UserWarning, match="TensorBoard failed.*No space left") as warned:
+            for step in (100, 200):
+                tracker.log({"rounds": 30.0}, step)
+    tracker.log({"rounds": 29.0}, 300)
+    tracker.close()
+    assert len(warned) == 1
+    assert scalars(run, "rounds") == [(300, 29)]
+
+
+def test_trackers_can_be_checked_before_there_is_a_folder(wandb, monkeypatch):
+    assert check_trackers("") == {}
+    assert check_trackers("wandb") == {"wandb": wandb}
+    monkeypatch.setitem(sys.modules, "mlflow", None)
+    with pytest.raises(SplendorError, match="pip install mlflow"):
+        check_trackers("wandb,mlflow")
+    with pytest.raises(SplendorError, match="not 'comet'"):
+        check_trackers("comet")
+    assert wandb.calls == []
 
 
 def test_a_service_that_cannot_start_stops_the_run_and_closes_the_others(run, wandb, mlflow):

@@ -1,6 +1,6 @@
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import pytest
 
@@ -11,7 +11,9 @@ from typer.testing import CliRunner
 
 from splendor_env.core.state import SplendorError
 from training import tune as tune_module
-from training.config import RunConfig
+from training.checkpoint import load_policy
+from training.config import DivergedError, RunConfig
+from training.run import EVALUATION_SEED, Metrics, evaluate
 from training.tune import SPACE, Range, app, settings_of, tune
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -146,12 +148,68 @@ def test_a_trial_below_the_median_is_pruned(config, study_file):
 def test_settings_that_cannot_train_are_pruned(config, study_file, capsys):
     def curve(number, config):
         if number == 1:
-            raise SplendorError("the training diverged")
+            raise DivergedError("the training diverged")
         return [0.5]
 
     study = tune(config, study_file, 3, train=FakeTrainer(curve))
     assert states(study) == ["COMPLETE", "PRUNED", "COMPLETE"]
     assert "trial 1: the training diverged" in capsys.readouterr().err
+
+
+def test_settings_that_contradict_each_other_are_pruned(config, study_file, capsys):
+    @dataclass(frozen=True)
+    class Config(RunConfig):
+        def __post_init__(self):
+            super().__post_init__()
+            if self.run_name == "trial-001":
+                raise SplendorError("batch_size must divide")
+
+    train = FakeTrainer(lambda number, config: [0.5])
+    study = tune(Config(**asdict(config)), study_file, 3, train=train)
+    assert states(study) == ["COMPLETE", "PRUNED", "COMPLETE"]
+    assert [one.run_name for one in train.configs] == ["trial-000", "trial-002"]
+    assert "trial 1: batch_size must divide" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("error", [SplendorError("cannot make the folder"), OSError("disk full")])
+def test_what_is_no_fault_of_the_settings_stops_the_study(config, study_file, error):
+    def curve(number, config):
+        if number == 1:
+            raise error
+        return [0.5]
+
+    train = FakeTrainer(curve)
+    with pytest.raises(type(error), match=str(error)):
+        tune(config, study_file, 3, train=train)
+    assert len(train.configs) == 2
+    assert states(tune(config, study_file, 1, train=train)) == ["COMPLETE", "FAIL", "COMPLETE"]
+
+
+@pytest.mark.parametrize("minutes", [None, 0.0])
+def test_the_policy_behind_a_trials_value_is_in_its_folder(tmp_path, study_file, minutes):
+    """Whether the trial came to its end or its time was up."""
+    ppo = pytest.importorskip("training.ppo")
+    config = ppo.Config(
+        runs_folder=str(tmp_path),
+        precision="float32",
+        num_games=16,
+        layer_size=8,
+        card_size=4,
+        total_steps=4_000,
+        eval_every=1,
+        eval_games=6,
+        checkpoint_every=10**6,
+    )
+    study = tune(config, study_file, 1, train=ppo.train, seed=3, minutes=minutes)
+    run = tmp_path / "tune-first" / "trial-000"
+    network, about = load_policy(run)
+    rows = Metrics(run).rows
+    assert len(rows) == 1 if minutes == 0 else len(rows) > 1
+    assert study.trials[0].value == rows[-1]["win_share_greedy"]
+    assert about["step"] == rows[-1]["step"]
+    seed = EVALUATION_SEED + about["step"]
+    again = evaluate(network, [], config.rules_in_turn()[0], config.eval_games, seed)
+    assert again["greedy"] == pytest.approx(study.trials[0].value, abs=1e-5)
 
 
 def test_a_trial_without_evaluation_is_an_error(config, study_file):
