@@ -16,7 +16,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from splendor_env.agents import make_agent
-from splendor_env.agents.builtin import RandomAgent
+from splendor_env.agents.builtin import GreedyAgent, RandomAgent
 from splendor_env.agents.layouts import PolicyWarning, layouts, rule_differences
 from splendor_env.agents.onnx import ONNX_VERSION, PRETRAINED_FOLDER, OnnxAgent, PretrainedAgent
 from splendor_env.core.actions import NUM_ACTIONS
@@ -377,20 +377,19 @@ def test_pretrained_tells_of_rules_that_it_was_not_trained_for(pretrained_folder
         act(make_agent("pretrained"), standard(2, target_points=21))
 
 
-@pytest.mark.parametrize("num_players", [2, 3, 4])
-def test_the_pretrained_policies_that_are_shipped(num_players):
-    """Small, of this layout, for these rules, legal, and far better than random."""
+@pytest.mark.parametrize(("num_players", "least"), [(2, 0.85), (3, 0.65), (4, 0.4)])
+def test_the_pretrained_policies_that_are_shipped(num_players, least):
+    """Small, of this layout, for these rules, legal, and far better than the baselines."""
     path = PRETRAINED_FOLDER / f"{num_players}p.onnx"
-    if not path.exists():
-        pytest.skip(f"no {path.name}")
     assert path.stat().st_size <= 3_000_000
     rules = standard(num_players)
     agent = make_agent("pretrained")
     about = agent.policy(num_players).about
     assert rule_differences(about["rules"], about["num_players"], rules) == ""
-    result = play_match(agent, RandomAgent(7), rules, 200, seed=11)
-    assert result.illegal == 0
-    assert result.win_share >= 0.95
+    for opponent, share in ((RandomAgent(7), 0.97), (GreedyAgent(), least)):
+        result = play_match(agent, opponent, rules, 300, seed=11)
+        assert result.illegal == 0
+        assert result.win_share >= share
 
 
 def test_the_pretrained_policies_are_declared_as_package_data():
