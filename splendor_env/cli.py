@@ -29,6 +29,8 @@ _REPORT_GAMES = 1000
 """Games against each opponent in the evaluation after training."""
 _REPORT_SEED = 2**31
 """Away from the seeds of training, 2**40 and more, and from the small ones of `evaluate`."""
+_STDOUT, _STDERR = 1, 2
+"""File descriptors."""
 
 app = typer.Typer(
     help="The board game Splendor for reinforcement learning: train, evaluate, play.",
@@ -260,6 +262,8 @@ def _print_results(results: "list[MatchResult]") -> None:
     add_row("truncated", (result.truncated for result in results))
     add_row("illegal", (result.illegal for result in results))
     add_row("illegal by others", (result.illegal_against for result in results))
+    add_row("failed", (result.failed for result in results))
+    add_row("failed by others", (result.failed_against for result in results))
     table.add_section()
     for seat in range(first.players):
         in_seat = [result.by_seat[seat] for result in results]
@@ -268,6 +272,8 @@ def _print_results(results: "list[MatchResult]") -> None:
     for result in results:
         if result.first_illegal is not None:
             print(f"first illegal action against {result.against}: {result.first_illegal}")
+        if result.first_failure is not None:
+            print(f"first failure against {result.against}: {result.first_failure}")
 
 
 def _console() -> Console:
@@ -378,11 +384,16 @@ def _move_of(agent: Any, game: Game) -> str:
     """Push the agent's move, chosen without what its seat cannot see, and return it."""
     import numpy as np
 
+    from splendor_env.agents.registry import failure_of
     from splendor_env.core.random import HIDDEN_STREAM, hash_seed
 
     hidden_seed = hash_seed(game.games["seed"][0], HIDDEN_STREAM, len(game.history))
     shown = game.determinize(game.player, int(hidden_seed)).games
-    game.push(int(agent.act(shown, game.rules, np.array([game.player], np.int64))[0]))
+    action = int(agent.act(shown, game.rules, np.array([game.player], np.int64))[0])
+    failure = failure_of(agent, game.player, action)
+    if failure is not None:
+        raise SplendorError(f"{agent.name} has failed: {failure}")
+    game.push(action)
     return game.history[-1]
 
 
@@ -426,6 +437,29 @@ def _farewell(game: Game, seat: int) -> str:
     if seat not in game.winners:
         return "You have not won." if game.winners else "Nobody has won."
     return "You have won." if len(game.winners) == 1 else "You share the victory."
+
+
+@app.command(epilog=_epilog("engine --agent greedy", "engine --agent onnx:run.onnx --seed 7"))
+def engine(
+    agent: Annotated[str, typer.Option(metavar="AGENT", help="Spec of the agent that answers.")],
+    seed: Annotated[
+        int, typer.Option(parser=_integer, metavar="N", help="Seed of the agent and hidden cards.")
+    ] = 0,
+) -> None:
+    """Let another program's arena play with an agent, by the lines of docs/protocol.md.
+
+    Reads messages from standard input and answers on standard output, where nothing else appears.
+    """
+    from splendor_env.agents.engine import Engine
+
+    # What an agent or its libraries print must not come between the lines.
+    with os.fdopen(os.dup(_STDOUT), "wb", 0) as answers:
+        os.dup2(_STDERR, _STDOUT)
+        try:
+            Engine(agent, seed).serve(sys.stdin.buffer, answers)
+        finally:
+            sys.stdout.flush()
+            os.dup2(answers.fileno(), _STDOUT)
 
 
 @app.command(epilog=_epilog("bench", "bench --players 2 --json bench.json"))

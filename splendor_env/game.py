@@ -37,7 +37,7 @@ from splendor_env.core.state import (
     SplendorError,
     resolve_rules,
 )
-from splendor_env.position import card_id, describe, set_up
+from splendor_env.position import card_id, describe, describe_seen, set_up
 
 _LOWER_CASE = {name.lower(): action for action, name in enumerate(ACTION_NAMES)}
 _EXAMPLES = (
@@ -266,9 +266,20 @@ class Game:
         """
         return describe(self.games[0], self.rules)
 
+    def seen_by(self, seat: int) -> dict[str, Any]:
+        """The position by name as a seat sees it, ready for JSON; `from_dict` reads it.
+
+        It has no `seed`, the cards that others have reserved in secret are None with their
+        `level`, and instead of `decks` there is `unseen`: by level, all cards that this seat has
+        not seen, whether they lie in a deck or in such a reserve.
+        """
+        return describe_seen(self.games[0], self.rules, self._check_seat(seat))
+
     @classmethod
     def from_dict(cls, position: Mapping[str, Any]) -> "Game":
-        """Set up any position by name, as `to_dict` writes it; what is left out has a default.
+        """Set up any position by name, as `to_dict` and `seen_by` write it.
+
+        What is left out has a default; what a seat has not seen is drawn from `seed`.
 
         Defaults: standard rules for as many players as `seats` (2 if there are none either), seat
         0 to play in round 1, empty-handed seats, the tokens that no seat holds in the bank, decks

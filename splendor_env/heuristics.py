@@ -1,8 +1,10 @@
-"""Compiled choosers: the random agent and the greedy baseline.
+"""Compiled choosers: random, the greedy baseline, and the planners `builder` and `racer`.
 
 Each chooses for one record, usable inside searches and batches, and has a form for arrays. They
-read only what the mover may see: never the seed, a deck's content or another seat's reserves.
+read only what the mover may see: never the seed, a deck's content or a reserve it has not seen.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,9 +24,19 @@ from splendor_env.core.actions import (
     TAKEN_GEMS,
 )
 from splendor_env.core.cards import CARD_BONUS, CARD_COST, CARD_POINTS, NOBLE_COST
-from splendor_env.core.gems import GEM, GOLD, covers, floor_subtract, gold_of, total
+from splendor_env.core.gems import (
+    GEM,
+    GOLD,
+    NUM_COLORS,
+    count,
+    covers,
+    floor_subtract,
+    gold_of,
+    total,
+)
+from splendor_env.core.hidden import is_secret
 from splendor_env.core.random import CHOICE_STREAM, draw_below
-from splendor_env.core.state import MARKET_SLOTS, MAX_NOBLES, MAX_RESERVED
+from splendor_env.core.state import MARKET_SLOTS, MAX_NOBLES, MAX_PLAYERS, MAX_RESERVED
 
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
@@ -249,3 +261,494 @@ def _distance_of_opponents(game, slot, rules_):
             missing = total(floor_subtract(NOBLE_COST[game.nobles[slot]], game.bonuses[seat]))
             nearest = min(nearest, missing)
     return nearest
+
+
+# The planners: one way to value a position, with two characters.
+
+
+class _Style(NamedTuple):
+    """Weights of a planner. Values are in prestige points unless a line says otherwise.
+
+    A delay is the negative logarithm of a factor: what is 0.2 away is worth exp(-0.2) of itself.
+    """
+
+    bonus_early: float  # of a bonus when nobody has points
+    bonus_late: float  # of a bonus when a seat has reached the target
+    use: float  # more for a bonus, for each card in reach that costs its colour
+    use_per_point: float  # more again for each point of such a card
+    noble: float  # share of a noble's points that counts before it comes
+    noble_patience: float  # factor for each bonus that a noble still misses
+    late_points: float  # share by which points count more when a seat has reached the target
+    high_points: float  # share by which a card's points count more, for each of its points
+    finish: float  # more for a card that reaches the target
+    token_delay: float  # delay for each token still to collect
+    color_delay: float  # delay for each of these of one colour, beyond the first
+    scarce_delay: float  # delay for each of these that the bank lacks
+    purchase_delay: float  # delay of the second card of a plan by the purchase of the first
+    plan: float  # share of what a plan promises that counts before its purchases
+    sequel: float  # share of the second card of a plan; 0 plans single cards
+    second: float  # share of the second-best single plan
+    third: float  # share of the third-best
+    breadth: float  # share of all single plans together
+    market_risk: float  # factor for a face-up card that cannot be bought yet
+    rival_risk: float  # factor for a face-up card that an opponent can buy now
+    gold: float  # of a gold token
+    token: float  # of any other token
+    reserve: float  # cost of each reserved card in the hand
+    full_hand: float  # cost of holding as many as the rules allow
+    denial: float  # share of what an opponent loses with a card
+    threat: float  # cost of each opponent who reaches the target with its next purchase
+
+
+_BUILDER = _Style(
+    bonus_early=0.9,
+    bonus_late=0.3,
+    use=0.05,
+    use_per_point=0.03,
+    noble=1.0,
+    noble_patience=0.55,
+    late_points=1.0,
+    high_points=0.0,
+    finish=3.0,
+    token_delay=0.3,
+    color_delay=0.05,
+    scarce_delay=0.5,
+    purchase_delay=0.0,
+    plan=0.7,
+    sequel=0.0,
+    second=0.3,
+    third=0.1,
+    breadth=0.0,
+    market_risk=0.85,
+    rival_risk=0.8,
+    gold=0.15,
+    token=0.02,
+    reserve=0.5,
+    full_hand=0.4,
+    denial=0.25,
+    threat=4.0,
+)
+_RACER = _Style(
+    bonus_early=0.8,
+    bonus_late=0.2,
+    use=0.04,
+    use_per_point=0.025,
+    noble=0.8,
+    noble_patience=0.5,
+    late_points=1.0,
+    high_points=0.1,
+    finish=3.0,
+    token_delay=0.3,
+    color_delay=0.05,
+    scarce_delay=0.5,
+    purchase_delay=0.2,
+    plan=0.6,
+    sequel=0.5,
+    second=0.0,
+    third=0.0,
+    breadth=0.05,
+    market_risk=0.8,
+    rival_risk=0.8,
+    gold=0.15,
+    token=0.02,
+    reserve=0.5,
+    full_hand=0.4,
+    denial=0.25,
+    threat=4.0,
+)
+
+_DECIDED = 100.0
+"""A game won or lost by this turn, in points: more than all else."""
+_SHARED = 0.4
+_OVERTAKEN = -0.5
+"""The share of it if the game ends in a tie, and if a seat that still moves can do better."""
+_NUM_FIRST = 3
+"""Cards tried as the first of a sequence of two."""
+_NUM_PLACES = NUM_MARKET + MAX_RESERVED
+_NOTHING = -1
+
+
+class _Table(NamedTuple):
+    """What a planner knows before it compares actions. Places count as in `_card_at`."""
+
+    progress: float  # of the nearest seat to the target, 0 to 1
+    noble_value: np.ndarray  # (16,) points, by the bonuses a noble still misses
+    bonus_value: np.ndarray  # (5,) points, by colour
+    is_wanted: np.ndarray  # (12,) bool, whether an opponent can buy the face-up card now
+    loss: np.ndarray  # (12,) points the plan of an opponent loses with the face-up card
+    reach: np.ndarray  # (4, 3) by seat: most points after its next purchase, by which place, and
+    # most without that place
+
+
+@jit
+def choose_builder(game, rules_):
+    """The legal action that serves an engine of bonuses and nobles best.
+
+    A bonus is worth the more, the more cards in reach cost its colour, and the more points these
+    have; nobles count by the bonuses still missing. Cards are planned one by one: the best three
+    count, each discounted by the tokens to collect for it (more for several of one colour or for
+    those the bank lacks), and for cards that others may take first. Tokens are taken and returned
+    for these plans, cards reserved if a plan gains more by it than a place in the hand costs.
+    Near the end points count more and bonuses less. Both planners win when they can, reckon with
+    what seats that still move can reach, and buy or reserve a card also to keep an opponent from
+    it: a part of what the opponent's plans lose counts as gain, a win prevented most of all.
+    """
+    return _choose_planned(game, rules_, _BUILDER)
+
+
+@jit
+def choose_racer(game, rules_):
+    """The legal action that serves the best sequence of two purchases, with an eye for points.
+
+    Each of the most promising cards is tried as the next one, and with its bonus, and what would be
+    left of the tokens, every other card as the one after it. The worth of both, the second delayed
+    by the first, is what a position promises. So a cheap card counts by the dear one that it
+    helps to buy, and tokens by both; cards with many points count more than proportionally. What a
+    bonus is good for beyond these two counts as for the builder, but less, and so do nobles.
+    Reserves, returns, payment, the end of the game and denial are decided as by it, by these plans.
+    """
+    return _choose_planned(game, rules_, _RACER)
+
+
+@jit
+def choose_builder_in(games, rules_, out):
+    """Write the builder's action for each of `games` (B,) into `out` (B,)."""
+    for i in range(games.shape[0]):
+        out[i] = choose_builder(games[i], rules_)
+
+
+@jit
+def choose_racer_in(games, rules_, out):
+    """Write the racer's action for each of `games` (B,) into `out` (B,)."""
+    for i in range(games.shape[0]):
+        out[i] = choose_racer(games[i], rules_)
+
+
+@jit
+def _choose_planned(game, rules_, style):
+    low, high = rules.legal_actions(game, rules_)
+    seat = game.player
+    table = _survey(game, rules_, style)
+    worth = np.empty(_NUM_PLACES)
+    _write_worth(game, game.bonuses[seat], np.int64(game.points[seat]), table, rules_, style, worth)
+    best_action, best_score = -1, -1e9
+    for action in range(PASS + 1):
+        word = low if action < _WORD else high
+        if (word >> np.uint64(action % _WORD)) & _ONE != _ZERO:
+            score = _score_planned(game, action, worth, table, rules_, style)
+            if score > best_score:
+                best_action, best_score = action, score
+    return best_action
+
+
+@jit
+def _survey(game, rules_, style):
+    """The `_Table` of a position."""
+    seat = game.player
+    most = 0
+    reach = np.zeros((MAX_PLAYERS, 3), np.int64)
+    is_wanted = np.zeros(NUM_MARKET, np.bool_)
+    for other in range(rules_.num_players):
+        most = max(most, np.int64(game.points[other]))
+        if other != seat:
+            _write_reach(game, other, rules_, reach[other], is_wanted)
+    progress = min(1.0, most / rules_.target_points)
+    noble_value = rules_.noble_points * style.noble * style.noble_patience ** np.arange(16)
+    bonus_value = np.full(
+        NUM_COLORS, style.bonus_early + progress * (style.bonus_late - style.bonus_early)
+    )
+    for place in range(_NUM_PLACES):
+        card = _card_at(game, seat, place)
+        if card >= 0:
+            due = floor_subtract(CARD_COST[card], game.bonuses[seat])
+            use = (style.use + style.use_per_point * CARD_POINTS[card]) * (1 - progress)
+            for color in range(NUM_COLORS):
+                if count(due, color) > 0:
+                    bonus_value[color] += use
+    loss = np.zeros(NUM_MARKET)
+    table = _Table(progress, noble_value, bonus_value, is_wanted, loss, reach)
+    for other in range(rules_.num_players):
+        if other != seat:
+            _add_loss(game, other, table, rules_, style, loss)
+    return table
+
+
+@jit
+def _write_reach(game, seat, rules_, reach, is_wanted):
+    """How many points an opponent can have after its next purchase, as far as the mover sees."""
+    tokens, bonuses = game.tokens[seat], game.bonuses[seat]
+    reach[0] = reach[2] = game.points[seat]
+    reach[1] = _NOTHING
+    for place in range(_NUM_PLACES):
+        card = _card_at(game, seat, place)
+        is_hidden = place >= NUM_MARKET and is_secret(
+            game, rules_, seat, place - NUM_MARKET, game.player
+        )
+        if card < 0 or is_hidden or rules.gold_needed(card, bonuses, tokens) > gold_of(tokens):
+            continue
+        if place < NUM_MARKET:
+            is_wanted[place] = True
+        after = bonuses + GEM[CARD_BONUS[card]]
+        points = game.points[seat] + CARD_POINTS[card] + _points_of_noble(game, after, rules_)
+        if points > reach[0]:
+            reach[2] = reach[0]
+            reach[0], reach[1] = points, place
+        elif points > reach[2]:
+            reach[2] = points
+
+
+@jit
+def _add_loss(game, seat, table, rules_, style, loss):
+    """Raise `loss` to what an opponent's best face-up plan is worth more than its second."""
+    tokens, bonuses, points = game.tokens[seat], game.bonuses[seat], np.int64(game.points[seat])
+    best, best_place, second = 0.0, _NOTHING, 0.0
+    for place in range(NUM_MARKET):
+        card = _card_at(game, seat, place)
+        if card >= 0:
+            worth = _worth_of_card(game, card, bonuses, points, table, rules_, style)
+            plan = worth * _discount(game, card, tokens, bonuses, style)
+            if plan > best:
+                best, best_place, second = plan, place, best
+            elif plan > second:
+                second = plan
+    if best_place >= 0:
+        loss[best_place] = max(loss[best_place], best - second)
+
+
+@jit
+def _worth_of_card(game, card, bonuses, points, table, rules_, style):
+    """What a seat with these bonuses and points gains by a card once it has it."""
+    after = bonuses + GEM[CARD_BONUS[card]]
+    card_points = np.int64(CARD_POINTS[card])
+    worth = (
+        card_points * (1 + style.late_points * table.progress + style.high_points * card_points)
+        + table.bonus_value[CARD_BONUS[card]]
+        + _value_of_nobles(game, after, table)
+        - _value_of_nobles(game, bonuses, table)
+    )
+    if points + card_points + _points_of_noble(game, after, rules_) >= rules_.target_points:
+        worth += style.finish
+    return worth
+
+
+@jit
+def _value_of_nobles(game, bonuses, table):
+    value = 0.0
+    for slot in range(MAX_NOBLES):
+        if game.nobles[slot] >= 0 and game.noble_owner[slot] < 0:
+            missing = floor_subtract(NOBLE_COST[game.nobles[slot]], bonuses)
+            value += table.noble_value[total(missing)]
+    return value
+
+
+@jit
+def _discount(game, card, tokens, bonuses, style):
+    """The factor for what is still to collect before a card can be bought."""
+    missing = floor_subtract(floor_subtract(CARD_COST[card], bonuses), tokens)
+    gold = gold_of(tokens)
+    needed = total(missing) - gold
+    if needed <= 0:
+        return 1.0
+    largest = 0
+    for color in range(NUM_COLORS):
+        largest = max(largest, count(missing, color))
+    not_in_bank = max(0, total(floor_subtract(missing, game.bank)) - gold)
+    delay = (
+        style.token_delay * needed
+        + style.color_delay * max(0, largest - gold - 1)
+        + style.scarce_delay * not_in_bank
+    )
+    return np.exp(-delay)
+
+
+@jit
+def _write_worth(game, bonuses, points, table, rules_, style, out):
+    """Write the worth of the card in every place into `out` (15,); 0 where there is none."""
+    for place in range(_NUM_PLACES):
+        card = _card_at(game, game.player, place)
+        out[place] = 0.0
+        if card >= 0:
+            out[place] = _worth_of_card(game, card, bonuses, points, table, rules_, style)
+
+
+@jit
+def _score_planned(game, action, worth, table, rules_, style):
+    """What an action gains and what the position after it promises the mover."""
+    seat = game.player
+    tokens, bonuses = game.tokens[seat], game.bonuses[seat]
+    num_reserved = rules.hand_size(game, seat)
+    points, num_cards = np.int64(game.points[seat]), np.int64(game.num_cards[seat])
+    bought, reserved = _NOTHING, _NOTHING  # places
+    if action < RESERVE:
+        tokens += TAKEN_GEMS[action]
+    elif action < BUY:
+        num_reserved += 1
+        if gold_of(game.bank) > 0:
+            tokens += GEM[GOLD]
+        if action < RESERVE_DECK:
+            reserved = action - RESERVE
+    elif action < RETURN:
+        bought = action - BUY
+        card = _card_at(game, seat, bought)
+        tokens -= rules.cheapest_payment(CARD_COST[card], bonuses, tokens)
+    elif action < NOBLE:
+        tokens -= GEM[action - RETURN]
+    elif action < PAY_GOLD:
+        return -1.0 * _distance_of_opponents(game, action - NOBLE, rules_)
+    elif action < PASS:
+        bought = game.pending - BUY
+        payment = game.payment
+        if action != DONE:
+            payment = payment - GEM[action - PAY_GOLD] + GEM[GOLD]
+        tokens -= payment
+    gain = 0.0
+    if bought >= 0:
+        card = _card_at(game, seat, bought)
+        bonuses += GEM[CARD_BONUS[card]]
+        points += CARD_POINTS[card]
+        num_cards += 1
+        num_reserved -= bought >= NUM_MARKET
+        gain += table.bonus_value[CARD_BONUS[card]]
+        worth = np.empty(_NUM_PLACES)
+        _write_worth(game, bonuses, points, table, rules_, style, worth)
+    gone = max(bought, reserved)  # at most one of them is a place
+    if 0 <= gone < NUM_MARKET:
+        gain += style.denial * table.loss[gone]
+    points += _points_of_noble(game, bonuses, rules_)
+    gain += _score_end(game, points, num_cards, gone, table, rules_, style)
+    gain += points * (1 + style.late_points * table.progress) - style.reserve * num_reserved
+    if num_reserved >= rules_.reserve_limit:
+        gain -= style.full_hand
+    gain += _value_of_nobles(game, bonuses, table)
+    return gain + _value_of_rest(
+        game, tokens, bonuses, bought, reserved, worth, table, rules_, style
+    )
+
+
+@jit
+def _score_end(game, points, num_cards, gone, table, rules_, style):
+    """What this turn decides: the game may end after it, or an opponent may end it."""
+    seat = game.player
+    is_last_round = points >= rules_.target_points or rules.is_last_round(game, rules_)
+    share, threat = 1.0, 0.0
+    for other in range(rules_.num_players):
+        if other == seat:
+            continue
+        there, cards_there = np.int64(game.points[other]), np.int64(game.num_cards[other])
+        reach = table.reach[other, 2 if gone >= 0 and table.reach[other, 1] == gone else 0]
+        if not is_last_round:
+            if reach >= rules_.target_points:
+                threat += style.threat
+                # Whoever sits behind the mover leaves it no further turn.
+                share = _OVERTAKEN if other > seat else share
+            continue
+        if there > points or (there == points and cards_there < num_cards):
+            return -_DECIDED
+        if there == points and cards_there == num_cards:
+            share = min(share, _SHARED)
+        if (
+            other > seat
+            and reach > max(there, points - 1)
+            and (reach > points or cards_there + 1 < num_cards)
+        ):
+            share = _OVERTAKEN
+    if not is_last_round:
+        share = min(share, 0.0)
+    return _DECIDED * share - threat
+
+
+@jit
+def _value_of_rest(game, tokens, bonuses, bought, reserved, worth, table, rules_, style):
+    """Plans and tokens after the returns that keep most of them."""
+    value = _value_of_plans(game, tokens, bonuses, bought, reserved, worth, table, style)
+    for _ in range(total(tokens) - rules_.token_limit):
+        value, returned = -1e9, 0
+        for color in range(NUM_COLORS + 1):
+            if count(tokens, color) > 0:
+                rest = tokens - GEM[color]
+                kept = _value_of_plans(game, rest, bonuses, bought, reserved, worth, table, style)
+                if kept > value:
+                    value, returned = kept, color
+        tokens -= GEM[returned]
+    return value
+
+
+@jit
+def _value_of_plans(game, tokens, bonuses, bought, reserved, worth, table, style):
+    """What tokens and bonuses promise, now that a place is `bought` or `reserved`."""
+    seat = game.player
+    plan = np.zeros(_NUM_PLACES)
+    for place in range(_NUM_PLACES):
+        if place != bought and worth[place] > 0:
+            card = _card_at(game, seat, place)
+            discount = _discount(game, card, tokens, bonuses, style)
+            if discount < 1 and place < NUM_MARKET and place != reserved:
+                discount *= style.market_risk
+            plan[place] = worth[place] * discount * _safety(place, reserved, table, style)
+    breadth = plan.sum()
+    if style.sequel > 0:
+        best = _best_sequence(game, tokens, bonuses, bought, reserved, worth, plan, table, style)
+    else:
+        best = _best_three(plan, style)
+    gold = gold_of(tokens)
+    return (
+        style.plan * (best + style.breadth * breadth)
+        + style.gold * gold
+        + style.token * (total(tokens) - gold)
+    )
+
+
+@jit
+def _safety(place, reserved, table, style):
+    """The factor for a card that an opponent can buy now."""
+    is_exposed = place < NUM_MARKET and place != reserved and table.is_wanted[place]
+    return style.rival_risk if is_exposed else 1.0
+
+
+@jit
+def _best_three(plan, style):
+    best, second, third = 0.0, 0.0, 0.0
+    for value in plan:
+        if value > best:
+            best, second, third = value, best, second
+        elif value > second:
+            second, third = value, second
+        elif value > third:
+            third = value
+    return best + style.second * second + style.third * third
+
+
+@jit
+def _best_sequence(game, tokens, bonuses, bought, reserved, worth, plan, table, style):
+    """The most that one card and then another one promise; `plan` (15,) is that of the first."""
+    seat = game.player
+    gold = gold_of(tokens)
+    best = 0.0
+    tried = 0  # bit set of places
+    for _ in range(_NUM_FIRST):
+        first = _NOTHING
+        for place in range(_NUM_PLACES):
+            is_new = plan[place] > 0 and tried >> place & 1 == 0
+            if is_new and (first < 0 or plan[place] > plan[first]):
+                first = place
+        if first < 0:
+            break
+        tried |= 1 << first
+        card = _card_at(game, seat, first)
+        due = floor_subtract(CARD_COST[card], bonuses)
+        missing = total(floor_subtract(due, tokens))
+        rest = floor_subtract(tokens, due + np.uint64(missing) * GEM[GOLD])
+        after = bonuses + GEM[CARD_BONUS[card]]
+        delay = style.purchase_delay + style.token_delay * max(0, missing - gold)
+        factor = style.sequel * np.exp(-delay)
+        sequel = 0.0
+        for place in range(_NUM_PLACES):
+            most = worth[place] * factor
+            if place != bought and place != first and most > sequel:
+                card = _card_at(game, seat, place)
+                most *= _discount(game, card, rest, after, style)
+                if place < NUM_MARKET and place != reserved:
+                    most *= style.market_risk * _safety(place, reserved, table, style)
+                sequel = max(sequel, most)
+        best = max(best, plan[first] + sequel)
+    return best

@@ -1,7 +1,8 @@
 """A position by name: `describe` writes one as a plain dictionary, `set_up` reads it back.
 
 Cards are named "W00021" (bonus, then cost in the order W U G R K), nobles "00044", colours by
-letter and gold in full; counts of gems are dictionaries. `set_up` fills in what is left out.
+letter and gold in full; counts of gems are dictionaries. `describe_seen` leaves out what a seat
+cannot see. `set_up` fills in what is left out.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +21,8 @@ from splendor_env.core.cards import (
     NUM_LEVELS,
 )
 from splendor_env.core.gems import COLOR_LETTERS, GOLD, NUM_COLORS, pack, unpack
-from splendor_env.core.random import check_seed, draw_below
+from splendor_env.core.hidden import is_secret
+from splendor_env.core.random import HIDDEN_STREAM, check_seed, draw_below
 from splendor_env.core.rules import card_bought, cheapest_payment, qualifying_nobles
 from splendor_env.core.state import (
     COLORED_TOKENS,
@@ -45,7 +47,7 @@ _MAX_COUNTER = 99
 """Highest points and bought cards of a seat that a position may have."""
 _KEYS = (
     *("rules", "seed", "player", "phase", "round", "passes", "end_reason", "bank", "market"),
-    *("decks", "nobles", "seats", "pending", "payment"),
+    *("decks", "unseen", "nobles", "seats", "pending", "payment"),
 )
 _SEAT_KEYS = ("tokens", "bonuses", "points", "num_cards", "reserved")
 
@@ -92,6 +94,25 @@ def describe(game: np.record, rules: Rules) -> dict[str, Any]:
     }
 
 
+def describe_seen(game: np.record, rules: Rules, observer: int) -> dict[str, Any]:
+    """The position as seat `observer` sees it: equal whatever is hidden from it.
+
+    In place of `decks` stands `unseen`: for each level the cards in its deck and those that other
+    seats have reserved in secret, of which `card` is None. There is no `seed`.
+    """
+    seen = describe(game, rules)
+    del seen["seed"]
+    unseen = [set(deck) for deck in seen.pop("decks")]
+    for seat, described in enumerate(seen["seats"]):
+        for slot, entry in enumerate(described["reserved"]):
+            level = int(CARD_LEVEL[game.reserved[seat, slot]])
+            entry["level"] = level + 1
+            if is_secret(game, rules, seat, slot, observer):
+                unseen[level].add(entry["card"])
+                entry["card"] = None
+    return seen | {"unseen": [sorted(cards, key=CARD_NAMES.index) for cards in unseen]}
+
+
 def _describe_seat(game: np.record, seat: int) -> dict[str, Any]:
     held = zip(game.reserved[seat], game.reserved_blind[seat], strict=True)
     return {
@@ -125,10 +146,10 @@ def set_up(position: Mapping[str, Any]) -> tuple[Rules, np.ndarray]:
     deal_games(games, rules, np.uint64(0))
     game = games[0]
     game.seed = check_seed(position.get("seed", 0))
-    _read_seats(game, rules, position.get("seats", ()))
+    secrets = _read_seats(game, rules, position.get("seats", ()))
     _read_bank(game, rules, position.get("bank"))
     _read_nobles(game, rules, position)
-    _read_cards(game, position)
+    _read_cards(game, position, secrets)
     game.player = _integer(position, "player", 0, 0, rules.num_players - 1)
     game.rounds = _integer(position, "round", 1, 1, rules.max_rounds)
     game.passes = _integer(position, "passes", 0, 0, rules.num_players)
@@ -147,7 +168,11 @@ def _read_rules(position: Mapping[str, Any]) -> Rules:
     return resolve_rules(rules, num_players)
 
 
-def _read_seats(game: np.record, rules: Rules, seats: Sequence[Mapping[str, Any]]) -> None:
+def _read_seats(
+    game: np.record, rules: Rules, seats: Sequence[Mapping[str, Any]]
+) -> list[tuple[int, int, int]]:
+    """Fill in the seats; returns seat, slot and level of each reserved card without a name."""
+    secrets = []
     for seat, described in enumerate(seats):
         place = f"seats[{seat}]"
         _check_keys(place, described, _SEAT_KEYS)
@@ -165,16 +190,28 @@ def _read_seats(game: np.record, rules: Rules, seats: Sequence[Mapping[str, Any]
             raise SplendorError(
                 f"{place}.reserved: {len(reserved)} cards, the limit is {rules.reserve_limit}"
             )
-        for slot, (card, is_blind) in enumerate(reserved):
+        for slot, (card, level, is_blind) in enumerate(reserved):
             game.reserved[seat, slot] = card
             game.reserved_blind[seat, slot] = is_blind
+            if card < 0:
+                secrets.append((seat, slot, level))
+    return secrets
 
 
-def _reserved(entry: str | Mapping[str, Any]) -> tuple[int, bool]:
+def _reserved(entry: str | Mapping[str, Any]) -> tuple[int, int, bool]:
+    """Card or -1, level from 0, and whether it is a blind reserve."""
     if not isinstance(entry, Mapping):
-        return card_id(entry), False
-    _check_keys("reserved", entry, ("card", "blind"))
-    return card_id(entry.get("card")), bool(entry.get("blind", False))
+        card = card_id(entry)
+        return card, int(CARD_LEVEL[card]), False
+    _check_keys("reserved", entry, ("card", "level", "blind"))
+    is_blind = bool(entry.get("blind", False))
+    level = _integer(entry, "level", 0, 1, NUM_LEVELS) - 1 if "level" in entry else None
+    if entry.get("card") is None and level is not None:
+        return -1, level, is_blind
+    card = card_id(entry.get("card"))
+    if level not in (None, CARD_LEVEL[card]):
+        raise SplendorError(f"reserved: {CARD_NAMES[card]} is not a level {level + 1} card")
+    return card, int(CARD_LEVEL[card]), is_blind
 
 
 def _read_bank(game: np.record, rules: Rules, bank: Mapping[str, int] | None) -> None:
@@ -211,8 +248,10 @@ def _read_nobles(game: np.record, rules: Rules, position: Mapping[str, Any]) -> 
             game.noble_owner[slot] = _integer(described, "owner", 0, 0, rules.num_players - 1)
 
 
-def _read_cards(game: np.record, position: Mapping[str, Any]) -> None:
-    """Market and decks: every card in one place, unnamed market slots drawn from the decks."""
+def _read_cards(
+    game: np.record, position: Mapping[str, Any], secrets: Sequence[tuple[int, int, int]]
+) -> None:
+    """Market and decks: every card in one place, unnamed ones drawn from the decks."""
     named = position.get("market", {})
     _check_keys("market", named, _SLOTS)
     market = {slot: card_id(name) for slot, name in named.items() if name is not None}
@@ -220,10 +259,13 @@ def _read_cards(game: np.record, position: Mapping[str, Any]) -> None:
         if CARD_LEVEL[card] != int(slot[0]) - 1:
             raise SplendorError(f"market {slot}: {CARD_NAMES[card]} is not a level {slot[0]} card")
     placed = [*market.values(), *game.reserved[game.reserved >= 0].tolist()]
-    if "decks" in position:
+    if "decks" in position and "unseen" in position:
+        raise SplendorError("`decks` and `unseen` exclude each other")
+    key = "unseen" if "unseen" in position else "decks"
+    if key in position:
         decks = [
-            [card_id(name) for name in _sequence(f"decks[{level}]", deck)]
-            for level, deck in enumerate(_sequence("decks", position["decks"]))
+            [card_id(name) for name in _sequence(f"{key}[{level}]", deck)]
+            for level, deck in enumerate(_sequence(key, position[key]))
         ]
         placed += [card for deck in decks for card in deck]
     else:
@@ -235,7 +277,7 @@ def _read_cards(game: np.record, position: Mapping[str, Any]) -> None:
     if [len({int(CARD_LEVEL[c]) for c in deck} - {level}) for level, deck in enumerate(decks)] != [
         0
     ] * NUM_LEVELS:
-        raise SplendorError("decks: three lists of cards, of level 1, 2 and 3")
+        raise SplendorError(f"{key}: three lists of cards, of level 1, 2 and 3")
     game.deck[:] = -1
     for level in range(NUM_LEVELS):
         for slot in range(MARKET_SLOTS):
@@ -245,6 +287,13 @@ def _read_cards(game: np.record, position: Mapping[str, Any]) -> None:
                 size = len(decks[level])
                 card = decks[level].pop(int(draw_below(game.seed, level, size, size)))
             game.market[level, slot] = card
+    for seat, slot, level in secrets:
+        size = len(decks[level])
+        if size == 0:
+            raise SplendorError(f"seats[{seat}].reserved: no level {level + 1} card is left for it")
+        index = draw_below(game.seed, HIDDEN_STREAM, level * 64 + size, size)
+        game.reserved[seat, slot] = decks[level].pop(int(index))
+    for level in range(NUM_LEVELS):
         game.deck[level, : len(decks[level])] = decks[level]
         game.deck_size[level] = len(decks[level])
 

@@ -1,6 +1,7 @@
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import types
@@ -44,6 +45,10 @@ def typed(monkeypatch):
         ("evaluate ppo:no/such/run --against random", "no/such/run"),
         ("evaluate no.such.module:x --against random", "agent 'no.such.module:x'"),
         ("evaluate .foo:x --against random", "agent '.foo:x'"),
+        ("evaluate external: --against random", "agent 'external:': there is no program to run"),
+        ("evaluate external:no/such --against random", "there is no program to run in ['no/such']"),
+        ("engine --agent nobody", "unknown agent 'nobody'"),
+        ("engine", "Missing option '--agent'"),
         ("evaluate greedy --agianst random", "--agianst"),
         ("train no/such/config.toml", "no/such/config.toml"),
         ("play --seat 2", "seat must be 0 to 1, not 2"),
@@ -65,7 +70,9 @@ def test_a_users_mistake_is_told_in_one_line_with_exit_code_2(arguments, message
     assert message in err
 
 
-@pytest.mark.parametrize("command", ["train", "evaluate", "play", "bench", "agents", "presets"])
+@pytest.mark.parametrize(
+    "command", ["train", "evaluate", "play", "engine", "bench", "agents", "presets"]
+)
 def test_help_teaches_with_an_example(command, capsys):
     assert run(command, "--help") == 0
     out = capsys.readouterr().out
@@ -164,6 +171,19 @@ def test_an_illegal_action_of_an_agent_is_named(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "cheating.agent", module)
     assert run("evaluate", "cheating.agent:x", "--against", "random", "--games", 2) == 0
     assert "cheat: illegal action 77 ('pass'); legal: take" in capsys.readouterr().out
+
+
+def test_a_failure_of_an_engine_is_named_and_ends_no_more_than_its_games(capsys):
+    spec = f"external:{sys.executable} -c 'import sys; sys.exit(9)'"
+    assert run("evaluate", spec, "--against", "random", "--games", 2) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"│ failed +│ +2 │", out) and re.search(r"│ failed by others +│ +0 │", out)
+    where = r"first failure against random: external:.* in game \d, seat \d, round 1: "
+    assert re.search(where + "it has ended with exit code 9", out)
+
+    assert run("play", "--against", spec, "--seat", 1) == 2
+    err = capsys.readouterr().err
+    assert "has failed: it has ended with exit code 9" in err and err.count("\n") == 1
 
 
 def test_an_agent_in_the_working_folder_is_found(tmp_path, monkeypatch):

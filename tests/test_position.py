@@ -26,6 +26,42 @@ def test_every_position_of_a_game_survives_json(preset, num_players):
         game.push(chooser.choice(game.legal_moves))
 
 
+@pytest.mark.parametrize(("preset", "num_players"), list(product(PRESETS, (2, 3, 4))))
+def test_what_a_seat_sees_is_all_that_it_can_imagine_the_rest_from(preset, num_players):
+    """It says nothing of what is hidden, and determinizing it gives what the game itself gives."""
+    game = Game(preset, num_players, seed=41)
+    chooser = random.Random(41)
+    num_secrets = 0
+    while not game.is_over:
+        seat = chooser.randrange(num_players)
+        seen = game.seen_by(seat)
+        restored = Game.from_dict(json.loads(json.dumps(seen)) | {"seed": chooser.randrange(2**64)})
+        assert restored.seen_by(seat) == seen
+        assert game.determinize(seat, 3).seen_by(seat) == seen
+        assert restored.determinize(seat, 5) == game.determinize(seat, 5)
+        assert "seed" not in seen and "decks" not in seen
+        num_secrets += sum(
+            card["card"] is None for held in seen["seats"] for card in held["reserved"]
+        )
+        assert None not in [card["card"] for card in seen["seats"][seat]["reserved"]]
+        game.push(chooser.choice(game.legal_moves))
+    assert num_secrets > 0
+
+
+def test_reserves_without_a_name_are_drawn_from_what_is_unseen():
+    seats = [{}, {"reserved": [{"level": 2, "blind": True}, {"card": None, "level": 2}]}]
+    unseen = [[], ["W00322", "W23030", "W00050"], []]
+    drawn = set()
+    for seed in range(60):
+        position = {"seats": seats, "unseen": unseen, "seed": seed, "market": {}}
+        market = {f"{level}-{slot}": None for level in (1, 2, 3) for slot in (1, 2, 3, 4)}
+        described = Game.from_dict(position | {"market": market}).to_dict()
+        cards = [entry["card"] for entry in described["seats"][1]["reserved"]]
+        assert sorted([*cards, *described["decks"][1]]) == sorted(unseen[1])
+        drawn.add(tuple(cards))
+    assert len(drawn) == 6
+
+
 def test_defaults():
     """Standard rules for two, an opening with everything in the bank."""
     game = Game.from_dict({})
@@ -166,6 +202,19 @@ ELEVEN = {"W": 4, "U": 4, "G": 3}
         ({"decks": [["U05000"], [], []]}, "decks: three lists of cards"),
         ({"decks": [["W00021"]]}, "decks: three lists of cards"),
         ({"decks": [["W99999"], [], []]}, "there is no card 'W99999'"),
+        ({"unseen": [["U05000"], [], []]}, "unseen: three lists of cards"),
+        ({"unseen": 5}, "unseen must be a list, not 5"),
+        ({"unseen": [[], [], []], "decks": [[], [], []]}, "`decks` and `unseen` exclude each"),
+        ({"seats": [{"reserved": [{"level": 4}]}, {}]}, "level must be an integer 1 to 3, not 4"),
+        ({"seats": [{"reserved": [{"card": None}]}, {}]}, "there is no card None"),
+        (
+            {"seats": [{"reserved": [{"card": "W00021", "level": 2}]}, {}]},
+            "reserved: W00021 is not a level 2 card",
+        ),
+        (
+            {"unseen": [[], [], []], "seats": [{}, {"reserved": [{"level": 2}]}]},
+            r"seats\[1\].reserved: no level 2 card is left for it",
+        ),
         ({"seats": [{"reserved": ["W00021", "U00003", "G00030", "K00300"]}, {}]}, "limit is 3"),
         ({"rules": {"reserve_limit": 0}, "seats": [{"reserved": ["W00021"]}, {}]}, "limit is 0"),
         ({"nobles": ["11111"]}, "there is no noble '11111'; nobles are 00044"),

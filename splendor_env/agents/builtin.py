@@ -3,7 +3,12 @@
 import numpy as np
 
 from splendor_env.core.state import Rules
-from splendor_env.heuristics import choose_greedy_in, choose_random_in
+from splendor_env.heuristics import (
+    choose_builder_in,
+    choose_greedy_in,
+    choose_racer_in,
+    choose_random_in,
+)
 
 
 class RandomAgent:
@@ -35,4 +40,34 @@ class GreedyAgent:
         """See `Agent.act`."""
         actions = np.empty(len(games), np.int32)
         choose_greedy_in(games, rules, actions)
+        return actions
+
+
+class BuilderAgent:
+    """Builds an engine of bonuses that serves the cards in reach: `heuristics.choose_builder`."""
+
+    name = "builder"
+
+    def __init__(self, seed: int = 0) -> None:
+        """Make the agent; it is deterministic, `seed` has no effect."""
+
+    def act(self, games: np.ndarray, rules: Rules, game_id: np.ndarray) -> np.ndarray:
+        """See `Agent.act`."""
+        actions = np.empty(len(games), np.int32)
+        choose_builder_in(games, rules, actions)
+        return actions
+
+
+class RacerAgent:
+    """Plans its next two purchases, with an eye for points: `heuristics.choose_racer`."""
+
+    name = "racer"
+
+    def __init__(self, seed: int = 0) -> None:
+        """Make the agent; it is deterministic, `seed` has no effect."""
+
+    def act(self, games: np.ndarray, rules: Rules, game_id: np.ndarray) -> np.ndarray:
+        """See `Agent.act`."""
+        actions = np.empty(len(games), np.int32)
+        choose_racer_in(games, rules, actions)
         return actions

@@ -65,7 +65,7 @@ class OnnxAgent:
 
     def act(self, games: np.ndarray, rules: Rules, game_id: np.ndarray) -> np.ndarray:
         """See `Agent.act`."""
-        self._check_rules(rules)
+        self.check_rules(rules)
         observation, action_mask = observe_movers(games, rules)
         logits = np.where(action_mask == 1, self.evaluate(observation)[0], -np.inf)
         if self._sample:
@@ -94,7 +94,8 @@ class OnnxAgent:
             )
         return tuple(self._session.run(list(_OUTPUTS), {"observation": observation}))
 
-    def _check_rules(self, rules: Rules) -> None:
+    def check_rules(self, rules: Rules) -> None:
+        """Warn, the first time, of rules that it was not trained for."""
         if self._has_warned:
             return
         differences = rule_differences(self.about["rules"], self.about["num_players"], rules)

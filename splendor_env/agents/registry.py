@@ -1,8 +1,9 @@
 """From a spec string to an agent. The only place that looks for `training`, at run time.
 
 Specs: a name (`random`, `greedy`, `pretrained`), `onnx:FILE` (an exported policy), `ppo:DIRECTORY`
-(a policy written by a trainer; needs a checkout of the project), or `package.module:ARGUMENT` (your
-own module: it must have a function `make_agent(argument, seed)` that returns an `Agent`).
+(a policy written by a trainer; needs a checkout of the project), `external:COMMAND` (a program that
+speaks the protocol of docs/protocol.md), or `package.module:ARGUMENT` (your own module: it must
+have a function `make_agent(argument, seed)` that returns an `Agent`).
 """
 
 import importlib
@@ -12,15 +13,28 @@ from typing import Protocol, cast
 
 import numpy as np
 
-from splendor_env.agents import onnx
-from splendor_env.agents.builtin import GreedyAgent, RandomAgent
+from splendor_env.agents import external, onnx, searching
+from splendor_env.agents.builtin import BuilderAgent, GreedyAgent, RacerAgent, RandomAgent
 from splendor_env.core.state import Rules, SplendorError
 
-_BUILTIN = {"random": RandomAgent, "greedy": GreedyAgent, "pretrained": onnx.PretrainedAgent}
+_BUILTIN = {
+    "random": RandomAgent,
+    "greedy": GreedyAgent,
+    "builder": BuilderAgent,
+    "racer": RacerAgent,
+    "pretrained": onnx.PretrainedAgent,
+}
 
 
 class Agent(Protocol):
-    """Chooses actions for many games at once; its seed is fixed at construction."""
+    """Chooses actions for many games at once; its seed is fixed at construction.
+
+    Two more members are used where there are any. `failures`, a dict from `game_id` to a reason, is
+    for an agent that can fail: where it answers -1 and has a reason, the game is counted as failed
+    instead of illegal, and lost just as well. `end_games(game_id, results)` is called in the arena
+    with the ids (B,) of games over and a dictionary for each: `end_reason` (a name of `EndReason`,
+    or "forfeit"), `rounds`, `points` by seat and `winners`.
+    """
 
     name: str
 
@@ -39,14 +53,24 @@ class Agent(Protocol):
         ...
 
 
+def failure_of(agent: Agent, game_id: int, action: int) -> str | None:
+    """Why the agent had no action in this game; None for an action that is just illegal."""
+    return getattr(agent, "failures", {}).get(game_id) if action == -1 else None
+
+
 def agent_specs() -> dict[str, str]:
     """Every kind of spec with a line about it."""
     return {
         "random": "a uniformly random legal action",
         "greedy": "one-step heuristic: the best own position after the action",
+        "builder": "heuristic that builds an engine of bonuses for the cards in reach",
+        "racer": "heuristic that plans its next two purchases, the strongest of them",
         "pretrained": "the trained policy that comes along for the number of players",
         "onnx:FILE": "a policy exported as an ONNX file, with its JSON beside it",
+        "mcts:OPTIONS": "tree search: sims=200 or ms=100, eval=rollouts or a network ...",
+        "lookahead:eval=AGENT": "one step ahead by the network of pretrained or onnx:FILE",
         "ppo:DIRECTORY": "a policy trained here, from its directory of weights and JSON",
+        "external:COMMAND": "a program that speaks the line protocol; see docs/protocol.md",
         "package.module:ARGUMENT": "your own: the module's make_agent(argument, seed)",
     }
 
@@ -64,6 +88,12 @@ def make_agent(spec: str, seed: int = 0) -> Agent:
         return onnx.make_agent(argument, seed)
     if separator and kind == "ppo":
         return _training().make_agent(argument, seed)
+    if kind == "mcts":
+        return searching.make_mcts(argument, seed, make_agent)
+    if kind == "lookahead":
+        return searching.make_lookahead(argument, seed, make_agent)
+    if separator and kind == "external":
+        return external.make_agent(argument)
     if separator and "." in kind:
         return _check_agent(_own_factory(kind, spec)(argument, seed), spec)
     raise SplendorError(f"unknown agent {spec!r}; agents are {', '.join(agent_specs())}")

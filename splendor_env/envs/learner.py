@@ -16,6 +16,7 @@ import numpy as np
 
 from splendor_env.agents import Agent, make_agent
 from splendor_env.agents.builtin import GreedyAgent
+from splendor_env.agents.registry import failure_of
 from splendor_env.core._jit import jit
 from splendor_env.core.actions import NUM_ACTIONS, PASS
 from splendor_env.core.batch import (
@@ -225,7 +226,9 @@ class LearnerGames:
         if wrong >= 0:
             mask = np.empty((1, NUM_ACTIONS), np.int8)
             write_action_masks(self.games[rows[wrong : wrong + 1]], self.rules, mask)
-            message = illegal_action_message(int(actions[wrong]), mask[0])
+            action = int(actions[wrong])
+            failure = failure_of(agent, int(game_id[wrong]), action)
+            message = failure or illegal_action_message(action, mask[0])
             raise IllegalActionError(f"agent {agent.name!r}: {message}")
         return actions
 

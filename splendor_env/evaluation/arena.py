@@ -8,10 +8,12 @@ games that wait for the same agent are answered in one call.
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from splendor_env.agents import Agent, make_agent
+from splendor_env.agents.registry import failure_of
 from splendor_env.core._jit import jit
 from splendor_env.core.actions import NUM_ACTIONS
 from splendor_env.core.batch import (
@@ -80,6 +82,9 @@ class MatchResult:
         illegal, illegal_against: Games forfeited by an illegal action of the agent (a share of 0),
             and of the opponent (a share of 0 for that seat, the others share).
         first_illegal: The first such action, by whom and what was legal; None without one.
+        failed, failed_against: Games forfeited likewise because the agent, or the opponent, had
+            failed to choose any action: a program that crashed, or did not answer in time.
+        first_failure: The first such failure, by whom and what happened; None without one.
         by_seat: The agent's results in each seat.
         seconds: Wall time.
     """
@@ -102,6 +107,9 @@ class MatchResult:
     illegal: int
     illegal_against: int
     first_illegal: str | None
+    failed: int
+    failed_against: int
+    first_failure: str | None
     by_seat: tuple[SeatResult, ...]
     seconds: float
 
@@ -193,7 +201,9 @@ class _Match:
         self.agent_seat = np.tile(np.arange(num_players), num_deals)
         self.num_decisions = np.zeros(self.num_games, np.int64)
         self.offender = np.full(self.num_games, -1)  # seat that has forfeited the game
+        self.has_failed = np.zeros(self.num_games, np.bool_)  # forfeited without any action
         self.first_illegal: str | None = None
+        self.first_failure: str | None = None
 
     def play(self, games_at_once: int, progress: Callable[[int, int], None] | None) -> None:
         """Play every game to its end, at most `games_at_once` at a time."""
@@ -205,6 +215,7 @@ class _Match:
             is_running = (self.games["end_reason"][under_way] == EndReason.RUNNING) & (
                 self.offender[under_way] < 0
             )
+            self._tell_end(under_way[~is_running])
             under_way = under_way[is_running]
             num_next = min(games_at_once - len(under_way), self.num_games - num_started)
             next_games = np.arange(num_started, num_started + num_next)
@@ -233,10 +244,55 @@ class _Match:
         self.games[rows] = games
         self.num_decisions[rows] += 1
         self.offender[rows[~is_legal]] = games["player"][~is_legal]
-        if self.first_illegal is None and not is_legal.all():
-            index = int(np.argmin(is_legal))
-            message = illegal_action_message(int(actions[index]), mask[index])
-            self.first_illegal = f"{self.agents[side].name}: {message}"
+        for index in np.flatnonzero(~is_legal):
+            self._note(side, rows[index], games[index], int(actions[index]), mask[index])
+
+    def _note(
+        self, side: int, row: np.intp, game: np.record, action: int, mask: np.ndarray
+    ) -> None:
+        """Record why a game is forfeited."""
+        agent = self.agents[side]
+        failure = failure_of(agent, int(self._game_id(row, game.player)), action)
+        if failure is not None:
+            self.has_failed[row] = True
+            if self.first_failure is None:
+                where = f"game {row}, seat {game.player}, round {game.rounds}"
+                self.first_failure = f"{agent.name} in {where}: {failure}"
+        elif self.first_illegal is None:
+            self.first_illegal = f"{agent.name}: {illegal_action_message(action, mask)}"
+
+    def _game_id(self, rows: Any, seats: Any) -> Any:
+        """A number for each pair of game and seat."""
+        return rows * self.rules.num_players + seats
+
+    def _tell_end(self, rows: np.ndarray) -> None:
+        """Tell those agents that want to know how these games ended."""
+        listeners = [getattr(agent, "end_games", None) for agent in self.agents]
+        if len(rows) == 0 or not any(listeners):
+            return
+        num_players = self.rules.num_players
+        share = self._shares(self.games[rows], self.offender[rows])
+        results = [self._describe_end(*pair) for pair in zip(rows, share, strict=True)]
+        for seat in range(num_players):
+            is_agent = self.agent_seat[rows] == seat
+            for side, is_his in ((_AGENT, is_agent), (_OPPONENT, ~is_agent)):
+                tell = listeners[side]
+                if tell is not None and is_his.any():
+                    chosen = [
+                        result for result, is_one in zip(results, is_his, strict=True) if is_one
+                    ]
+                    tell(self._game_id(rows[is_his], seat), chosen)
+
+    def _describe_end(self, row: int, share: np.ndarray) -> dict[str, Any]:
+        game = self.games[row]
+        is_forfeited = self.offender[row] >= 0
+        has_winner = is_forfeited or game.end_reason != EndReason.ROUND_LIMIT
+        return {
+            "end_reason": "forfeit" if is_forfeited else EndReason(game.end_reason).name.lower(),
+            "rounds": int(game.rounds),
+            "points": game.points[: self.rules.num_players].tolist(),
+            "winners": np.flatnonzero(share).tolist() if has_winner else [],
+        }
 
     def _ask(self, side: int, rows: np.ndarray, games: np.ndarray) -> np.ndarray:
         """The agent's actions (B,) for copies of the games without the mover's unknowns."""
@@ -246,7 +302,7 @@ class _Match:
         _write_hidden_seeds(np.uint64(self.seed), self.deal[rows], self.num_decisions[rows], seeds)
         determinize_games(shown, self.rules, games["player"].copy(), seeds)
         agent = self.agents[side]
-        game_id = rows * self.rules.num_players + games["player"]
+        game_id = self._game_id(rows, games["player"])
         actions = np.asarray(agent.act(shown, self.rules, game_id))
         if actions.shape != rows.shape or actions.dtype.kind not in "iu":
             raise SplendorError(
@@ -255,20 +311,20 @@ class _Match:
             )
         return actions.astype(np.int64)
 
-    def _shares(self) -> np.ndarray:
-        """(G, N) each seat's share of each victory in units of 1 / `_SHARE_UNIT`, as integers."""
-        share = np.zeros((self.num_games, self.rules.num_players))
-        write_victory_shares(self.games, self.rules, share)
-        forfeited = self.offender >= 0
+    def _shares(self, games: np.ndarray, offender: np.ndarray) -> np.ndarray:
+        """Each seat's share (B, N) of each victory in units of 1 / `_SHARE_UNIT`, as integers."""
+        share = np.zeros((len(games), self.rules.num_players))
+        write_victory_shares(games, self.rules, share)
+        forfeited = offender >= 0
         share[forfeited] = 1 / (self.rules.num_players - 1)
-        share[forfeited, self.offender[forfeited]] = 0
+        share[forfeited, offender[forfeited]] = 0
         return np.rint(share * _SHARE_UNIT).astype(np.int64)
 
     def result(self, seconds: float) -> MatchResult:
         """Sum up the finished games."""
         num_players = self.rules.num_players
         row = np.arange(self.num_games)
-        share = self._shares()
+        share = self._shares(self.games, self.offender)
         own_share = share[row, self.agent_seat]
         points = self.games["points"][:, :num_players].astype(np.int64)
         own_points = points[row, self.agent_seat]
@@ -277,6 +333,7 @@ class _Match:
         has_result = np.isin(end_reason, (EndReason.TARGET, EndReason.STALEMATE))
         forfeited = self.offender >= 0
         by_agent = self.offender == self.agent_seat
+        by_opponent = forfeited & ~by_agent
         win_share, low, high = _summary(own_share)
         return MatchResult(
             agent=self.agents[_AGENT].name,
@@ -294,9 +351,12 @@ class _Match:
             points_against=float(points_against.mean()),
             truncated=int((end_reason == EndReason.ROUND_LIMIT).sum()),
             stalemates=int((end_reason == EndReason.STALEMATE).sum()),
-            illegal=int(by_agent.sum()),
-            illegal_against=int((forfeited & ~by_agent).sum()),
+            illegal=int((by_agent & ~self.has_failed).sum()),
+            illegal_against=int((by_opponent & ~self.has_failed).sum()),
             first_illegal=self.first_illegal,
+            failed=int((by_agent & self.has_failed).sum()),
+            failed_against=int((by_opponent & self.has_failed).sum()),
+            first_failure=self.first_failure,
             by_seat=tuple(
                 SeatResult(
                     seat, self.num_games // num_players, *_summary(own_share[seat::num_players])

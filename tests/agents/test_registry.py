@@ -31,7 +31,7 @@ def own_module(monkeypatch):
     return module
 
 
-@pytest.mark.parametrize("spec", ["random", "greedy"])
+@pytest.mark.parametrize("spec", ["random", "greedy", "builder", "racer"])
 @pytest.mark.parametrize("num_players", [2, 3, 4])
 def test_builtin_agents_answer_legally_for_many_games_at_once(spec, num_players):
     agent = make_agent(spec, seed=3)

@@ -133,6 +133,77 @@ def test_an_opponents_illegal_action_leaves_the_victory_to_the_others():
         assert result.win_share == pytest.approx(1 / (num_players - 1))
 
 
+class Fainting(FirstLegal):
+    """Has no action in round 3 of every other game, and says why; else an illegal one."""
+
+    name = "fainting"
+
+    def __init__(self):
+        super().__init__()
+        self.failures = {}
+
+    def act(self, games, rules, game_id):
+        actions = super().act(games, rules, game_id)
+        is_late = games["rounds"] >= 3
+        fails = is_late & (game_id // rules.num_players % 2 == 0)
+        self.failures |= dict.fromkeys(game_id[fails].tolist(), "fell asleep")
+        return np.where(is_late, -1, actions)
+
+
+def test_failures_are_counted_apart_and_forfeit_just_as_well():
+    rules = standard(2)
+    result = play_match(Fainting(), FirstLegal(), rules, 12)
+    assert (result.failed, result.illegal, result.win_share) == (6, 6, 0)
+    assert (result.failed_against, result.illegal_against) == (0, 0)
+    assert result.first_failure == "fainting in game 0, seat 0, round 3: fell asleep"
+    assert result.first_illegal.startswith("fainting: illegal action -1; legal: ")
+    against = play_match(FirstLegal(), Fainting(), rules, 12)
+    assert (against.failed, against.illegal) == (0, 0)
+    assert (against.failed_against, against.illegal_against, against.win_share) == (6, 6, 1)
+    honest = play_match(FirstLegal(), FirstLegal(), standard(2, max_rounds=3), 4)
+    assert (honest.failed, honest.failed_against, honest.first_failure) == (0, 0, None)
+
+
+def test_an_agent_that_wants_to_is_told_how_each_of_its_games_ended():
+    class Listener(FirstLegal):
+        def __init__(self):
+            super().__init__()
+            self.ends = {}
+
+        def end_games(self, game_id, results):
+            assert len(game_id) == len(results) and not set(game_id.tolist()) & set(self.ends)
+            self.ends |= dict(zip(game_id.tolist(), results, strict=True))
+
+    rules = standard(3, target_points=4, max_rounds=60)
+    judged, opponent = Listener(), Listener()
+    result = play_match(judged, opponent, rules, 30, games_at_once=7)
+    assert sorted(judged.ends) == sorted(np.unique(judged.game_id))
+    assert sorted(opponent.ends) == sorted(np.unique(opponent.game_id))
+    shares = [
+        (game % 3 in end["winners"]) / len(end["winners"]) if end["winners"] else 1 / 3
+        for game, end in judged.ends.items()
+    ]
+    assert np.mean(shares) == pytest.approx(result.win_share)
+    points = [end["points"][game % 3] for game, end in judged.ends.items()]
+    assert np.mean(points) == pytest.approx(result.points)
+    assert np.mean([end["rounds"] for end in judged.ends.values()]) == result.rounds
+    reasons = [end["end_reason"] for end in judged.ends.values()]
+    assert reasons.count("target") > 0
+    assert reasons.count("round_limit") == result.truncated
+
+    judged = Listener()
+    play_match(judged, Cheat(), rules, 3)
+    assert judged.ends == {
+        game * 3 + game: {
+            "end_reason": "forfeit",
+            "rounds": 3,
+            "points": [0, 0, 0],
+            "winners": [seat for seat in range(3) if seat != (1 if game == 0 else 0)],
+        }
+        for game in range(3)
+    }
+
+
 @pytest.mark.parametrize("answer", [np.zeros(1, np.float32), np.zeros((1, 1), int), [0, 0, 0, 0]])
 def test_an_answer_that_is_not_one_integer_for_each_game_is_refused(answer):
     agent = FirstLegal()

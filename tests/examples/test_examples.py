@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -57,6 +58,7 @@ def test_the_commands_of_the_guide_to_own_agents(capsys, monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(str(CHECKOUT))  # also where `examples` is not installed
     monkeypatch.chdir(tmp_path)
     commands = re.findall(r"^splendor (.*)$", GUIDE.read_text(encoding="utf-8"), re.MULTILINE)
+    commands = [command for command in commands if "external_engine" not in command]
     assert len(commands) == 4
     assert splendor([*commands[0].split(), "--games", "40"]) == 0
     assert "examples.own_agent:2.0: 2 players" in capsys.readouterr().out
@@ -68,6 +70,25 @@ def test_the_commands_of_the_guide_to_own_agents(capsys, monkeypatch, tmp_path):
     for command, message in zip(commands[1:], messages, strict=True):
         assert splendor(command.split()) == 2
         assert re.search(message, capsys.readouterr().err)
+
+
+def test_external_engine_by_the_command_of_the_guide(capsys, monkeypatch):
+    monkeypatch.chdir(CHECKOUT)
+    command = re.search(
+        r"^splendor (.*external_engine.*)$", GUIDE.read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert command is not None
+    arguments = shlex.split(command[1].replace("external:python", f"external:{sys.executable}"))
+    assert splendor([*arguments, "--games", "20", "--players", "3"]) == 0
+    output = capsys.readouterr().out
+    assert re.search(r"illegal +│ +0 ", output) and re.search(r"failed +│ +0 ", output)
+    assert float(re.search(r"win share +│ +([0-9.]+)%", output)[1]) > 80
+
+
+def test_external_engine_needs_nothing_of_ours():
+    source = (CHECKOUT / "examples" / "external_engine.py").read_text(encoding="utf-8")
+    assert re.findall(r"^(?:import|from) (\w+)", source, re.MULTILINE) == ["json", "sys"]
+    assert len(source.splitlines()) < 60
 
 
 @needs("torch", "onnx", "onnxscript", "onnxruntime")

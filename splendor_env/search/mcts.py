@@ -1,0 +1,410 @@
+"""Information-set Monte Carlo tree search over many games at once, and the agent that plays it.
+
+A simulation imagines what the searching seat cannot see (Cowling, Powley and Whitehouse 2012),
+walks down the tree by PUCT, asks an evaluator about the position it reaches and adds the value for
+every seat along its way. With few simulations the root does not use PUCT: its best candidates are
+taken in turn and halved (Danihelka et al. 2022, "Policy improvement by planning with Gumbel").
+"""
+
+import time
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from splendor_env.core._jit import jit
+from splendor_env.core.actions import NUM_ACTIONS
+from splendor_env.core.batch import write_action_masks
+from splendor_env.core.random import hash_seed
+from splendor_env.core.state import EndReason, Rules, SplendorError
+from splendor_env.search.evaluators import Evaluator
+from splendor_env.search.policy import improve, log_normalized, softmax
+from splendor_env.search.tree import (
+    Forest,
+    Selection,
+    copy_subtree,
+    find_root,
+    hash_roots,
+    new_forest,
+    start_tree,
+)
+
+GUMBEL_LIMIT = 64
+"""Most simulations with which, by default, the root halves its candidates."""
+
+_TREE_STREAM = 8
+_NOISE_STREAM = 9
+_NODES_AT_ONCE = 1 << 18
+"""Places in the trees that are searched together: 350 MB."""
+_NODES_KEPT = 1 << 18
+"""Nodes kept between decisions; of the games not asked about for longest they are dropped."""
+_SIMULATIONS_BEFORE_A_LOOK = 8
+"""At the clock, at the least."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a search does.
+
+    Attributes:
+        num_simulations: In each game for each decision; those of a kept tree come on top.
+        milliseconds: If not 0, the time for each decision of one game in place of their number.
+        selection: Below the root, and at the root without Gumbel.
+        gumbel: Whether the root halves its candidates; None: with a number of simulations of at
+            most `GUMBEL_LIMIT`.
+        num_candidates: Actions that the halving starts with.
+        gumbel_scale: Of the noise on the root's logits: 1 to explore in training, 0 to play.
+        c_visit, c_scale: Weight of values against logarithms of priors, see `policy.improve`.
+        threads: The games are shared among these; a single game is searched by each of them, in
+            trees that are added up.
+        max_nodes: Places of a tree. When it is full it is used, but grows no more.
+        reuse: Keep trees between the decisions of a game.
+    """
+
+    num_simulations: int = 200
+    milliseconds: float = 0.0
+    selection: Selection = field(default_factory=Selection)
+    gumbel: bool | None = None
+    num_candidates: int = 16
+    gumbel_scale: float = 0.0
+    c_visit: float = 50.0
+    c_scale: float = 1.0
+    threads: int = 1
+    max_nodes: int = 1 << 16
+    reuse: bool = True
+
+    @property
+    def is_gumbel(self) -> bool:
+        """Whether the root halves its candidates."""
+        if self.gumbel is None:
+            return self.milliseconds == 0 and self.num_simulations <= GUMBEL_LIMIT
+        return self.gumbel
+
+
+class SearchResult(NamedTuple):
+    """What a search says of B games, by action and by absolute seat."""
+
+    visits: np.ndarray
+    """(B, A) int64, of each action."""
+    q: np.ndarray
+    """(B, A) float64, the mover's mean share after each action; 0 without visits."""
+    policy: np.ndarray
+    """(B, A) float64, the improved policy: a target for training."""
+    value: np.ndarray
+    """(B, N) float64, each seat's mean share over all simulations."""
+    action: np.ndarray
+    """(B,) int32, the choice."""
+
+
+class Search:
+    """Searches games, and keeps the trees of those that it may be asked about again.
+
+    Args:
+        evaluator: Judges leaves.
+        settings: What to do.
+        seed: Of all imagined cards and noise. The answer about a game is a function of the seed, of
+            what its mover sees and of the tree kept from before; not so with `milliseconds`.
+
+    Raises:
+        SplendorError: A setting is out of range.
+    """
+
+    def __init__(self, evaluator: Evaluator, settings: Settings, seed: int = 0) -> None:
+        lowest = {"num_simulations": 1, "num_candidates": 1, "threads": 1, "max_nodes": 2}
+        for name, least in lowest.items():
+            if getattr(settings, name) < least:
+                raise SplendorError(f"{name} must be at least {least}")
+        if settings.is_gumbel and settings.milliseconds:
+            raise SplendorError("with milliseconds there is no number of candidates to halve")
+        self.evaluator = evaluator
+        self.settings = settings
+        self._seed = np.uint64(seed % 2**64)
+        self._rules: Rules | None = None
+        self._kept: dict[int, list[np.ndarray]] = {}
+        self._forest = new_forest(0, 0)
+        self._pool = ThreadPoolExecutor(settings.threads) if settings.threads > 1 else None
+
+    def run(
+        self, games: np.ndarray, rules: Rules, game_id: np.ndarray | None = None
+    ) -> SearchResult:
+        """Search for the seat to move in each of `games` (B,) GAME.
+
+        Args:
+            games: What their movers cannot see has no influence.
+            rules: The variant.
+            game_id: (B,) int64, to find again what was searched before; None keeps nothing.
+
+        Raises:
+            SplendorError: One of the games is over.
+        """
+        games = np.ascontiguousarray(games)
+        if (games["end_reason"] != EndReason.RUNNING).any():
+            raise SplendorError("there is nothing to search in a game that is over")
+        if rules != self._rules:
+            self._kept.clear()
+            self._rules = rules
+        settings = self.settings
+        num_new = settings.max_nodes if settings.milliseconds else settings.num_simulations + 1
+        num_places = min(settings.max_nodes, max(2, num_new))
+        at_once = max(1, _NODES_AT_ONCE // num_places)
+        results = []
+        for start in range(0, len(games), at_once):
+            rows = slice(start, start + at_once)
+            ids = None if game_id is None or not settings.reuse else game_id[rows]
+            results.append(self._run(games[rows], rules, ids, num_places))
+        return SearchResult(*map(np.concatenate, zip(*results, strict=True)))
+
+    def forget(self, game_id: Sequence[int] | np.ndarray) -> None:
+        """Drop what is kept of these games."""
+        for key in game_id:
+            self._kept.pop(int(key), None)
+
+    def _run(
+        self, games: np.ndarray, rules: Rules, game_id: np.ndarray | None, num_places: int
+    ) -> SearchResult:
+        settings = self.settings
+        num_copies = settings.threads if len(games) == 1 else 1
+        forest = self._plant(games.repeat(num_copies), game_id, num_copies, num_places)
+        num_trees = len(forest.roots)
+        mask = np.empty((num_trees, NUM_ACTIONS), np.int8)
+        write_action_masks(forest.roots, rules, mask)
+        legal = mask == 1
+        threads = min(settings.threads, num_trees)
+        cuts = [num_trees * k // threads for k in range(threads + 1)]
+        parts = [
+            _Part(self.evaluator, settings, rules, forest.rows(start, end), legal[start:end])
+            for start, end in pairwise(cuts)
+        ]
+        if self._pool is None or threads == 1:
+            for part in parts:
+                part.search()
+        else:
+            list(self._pool.map(_Part.search, parts))
+        if game_id is not None:
+            self._keep(forest, game_id, num_copies)
+        return _summarize(parts, settings, rules.num_players, num_copies)
+
+    def _plant(
+        self, roots: np.ndarray, game_id: np.ndarray | None, num_copies: int, num_places: int
+    ) -> Forest:
+        """A tree for each of `roots`: what is kept of it from before, else a root alone."""
+        num_trees = len(roots)
+        hashes = np.empty(num_trees, np.uint64)
+        hash_roots(roots, self._rules, hashes)
+        found: list[tuple[np.ndarray, int] | None] = [None] * num_trees
+        if game_id is not None:
+            for row, key in enumerate(np.repeat(game_id, num_copies)):
+                found[row] = self._find(int(key), row % num_copies, hashes[row])
+        most_kept = max(
+            (int(nodes["visits"][start]) for nodes, start in filter(None, found)), default=0
+        )
+        num_places = min(num_places + most_kept, self.settings.max_nodes)
+        forest = self._room(num_trees, num_places)
+        forest.roots[:] = roots
+        forest.num_simulations[:] = 0
+        write_tree_seeds(hashes, self._seed, num_copies, forest.seeds)
+        queue = np.empty(num_places, np.int32)
+        for row, kept in enumerate(found):
+            if kept is None:
+                start_tree(forest.nodes[row], hashes[row])
+                forest.num_nodes[row] = 1
+            else:
+                forest.num_nodes[row] = copy_subtree(*kept, forest.nodes[row], queue)
+        return forest
+
+    def _room(self, num_trees: int, num_places: int) -> Forest:
+        """Trees with this much room; the memory is used again and again."""
+        trees, places = self._forest.nodes.shape
+        if num_trees > trees or num_places > places:
+            self._forest = new_forest(0, 0)  # frees the memory before asking for more
+            self._forest = new_forest(max(trees, num_trees), max(places, num_places))
+        forest = self._forest.rows(0, num_trees)
+        return forest._replace(nodes=forest.nodes[:, :num_places])
+
+    def _find(
+        self, key: int, copy: int, information_hash: np.uint64
+    ) -> tuple[np.ndarray, int] | None:
+        """The nodes kept of a game, and which of them is this position."""
+        trees = self._kept.get(key, [])
+        if copy >= len(trees):
+            return None
+        start = find_root(trees[copy], information_hash)
+        return None if start < 0 else (trees[copy], start)
+
+    def _keep(self, forest: Forest, game_id: np.ndarray, num_copies: int) -> None:
+        for index, key in enumerate(game_id):
+            self._kept.pop(int(key), None)  # to become the youngest
+            self._kept[int(key)] = [
+                forest.nodes[row, : forest.num_nodes[row]].copy()
+                for row in range(index * num_copies, (index + 1) * num_copies)
+            ]
+        number = sum(len(nodes) for trees in self._kept.values() for nodes in trees)
+        while number > _NODES_KEPT:
+            oldest = self._kept.pop(next(iter(self._kept)))
+            number -= sum(map(len, oldest))
+
+
+@jit
+def write_tree_seeds(hashes, seed, num_copies, out):
+    """Write into `out` (B,) each tree's seed, from what its mover sees and which copy it is."""
+    for row in range(out.shape[0]):
+        out[row] = hash_seed(hash_seed(seed, _TREE_STREAM, hashes[row]), 0, row % num_copies)
+
+
+class _Part:
+    """The trees of one thread, and what their roots say."""
+
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        settings: Settings,
+        rules: Rules,
+        forest: Forest,
+        legal: np.ndarray,
+    ) -> None:
+        self.evaluator = evaluator
+        self.settings = settings
+        self.rules = rules
+        self.forest = forest
+        self.legal = legal
+        self.root = forest.nodes[:, 0]
+        self.mover = forest.roots["player"]
+        self.noise = np.zeros(legal.shape)
+        self.kept_visits = np.where(legal, self.root["edge_visits"], 0)
+
+    def search(self) -> None:
+        """Make all simulations."""
+        self.evaluator.expand_roots(self.forest, self.rules)
+        if self.settings.is_gumbel:
+            self._halve()
+        elif self.settings.milliseconds:
+            self._simulate_in_time()
+        else:
+            self._simulate(self.settings.num_simulations)
+
+    def _simulate(self, number: int) -> None:
+        self._follow(np.full((len(self.mover), number), -1, np.int16))
+
+    def _follow(self, plan: np.ndarray) -> None:
+        self.evaluator.simulate(self.forest, self.rules, self.settings.selection, plan)
+
+    def _simulate_in_time(self) -> None:
+        """Share out the time of all games, looking at the clock ever more often."""
+        now = time.perf_counter()
+        end = now + self.settings.milliseconds / 1000 * len(self.mover)
+        number = _SIMULATIONS_BEFORE_A_LOOK
+        while True:
+            before = now
+            self._simulate(number)
+            now = time.perf_counter()
+            possible = int((end - now) / (now - before) * number)
+            if possible < _SIMULATIONS_BEFORE_A_LOOK:
+                break
+            number = max(_SIMULATIONS_BEFORE_A_LOOK, possible // 2)
+
+    def _halve(self) -> None:
+        """Sequential halving: half of the candidates stay after each phase of equal length."""
+        settings, num_legal = self.settings, self.legal.sum(1)
+        self._draw_noise()
+        num_candidates = min(settings.num_candidates, settings.num_simulations)
+        num_phases = max(1, (num_candidates - 1).bit_length())
+        in_play = self.legal
+        left = settings.num_simulations
+        for phase in range(num_phases):
+            candidates = np.minimum(max(1, num_candidates >> phase), num_legal)
+            most = int(candidates.max())
+            each = max(1, settings.num_simulations // (num_phases * most))
+            number = left if phase == num_phases - 1 else min(left, each * most)
+            if number == 0:
+                break
+            left -= number
+            ranked = np.where(in_play, self.scores(), -np.inf)
+            order = np.argsort(-ranked, axis=1, kind="stable")
+            turn = np.arange(number) % candidates[:, None]
+            plan = np.take_along_axis(order, turn, 1)
+            self._follow(plan.astype(np.int16))
+            in_play = np.zeros_like(self.legal)
+            np.put_along_axis(in_play, plan, True, 1)
+
+    def _draw_noise(self) -> None:
+        scale = self.settings.gumbel_scale
+        if scale > 0:
+            for row, seed in enumerate(self.forest.seeds):
+                generator = np.random.default_rng([int(seed), _NOISE_STREAM])
+                self.noise[row] = scale * generator.gumbel(size=NUM_ACTIONS)
+
+    def scores(self) -> np.ndarray:
+        """By which the candidates are ranked (B, A)."""
+        visits = self.root["edge_visits"]
+        q = np.where(visits > 0, self.root["edge_value"] / np.maximum(visits, 1), 0.0)
+        value = self.root["value"][np.arange(len(self.mover)), self.mover]
+        return self.noise + improve(
+            log_normalized(self.root["prior"], self.legal),
+            visits,
+            q,
+            value / self.root["visits"],
+            self.legal,
+            self.settings.c_visit,
+            self.settings.c_scale,
+        )
+
+
+def _summarize(
+    parts: list[_Part], settings: Settings, num_players: int, num_copies: int
+) -> SearchResult:
+    """Add up the copies of each game, and choose."""
+
+    def by_game(arrays: Iterable[np.ndarray]) -> np.ndarray:
+        array = np.concatenate(list(arrays))
+        return array.reshape(-1, num_copies, *array.shape[1:])
+
+    def of_roots(name: str) -> np.ndarray:
+        return by_game(part.root[name] for part in parts)
+
+    legal = by_game(part.legal for part in parts)[:, 0]
+    mover = by_game(part.mover for part in parts)[:, 0]
+    visits = np.where(legal, of_roots("edge_visits").sum(1, dtype=np.int64), 0)
+    q = of_roots("edge_value").sum(1, dtype=np.float64) / np.maximum(visits, 1)
+    value = of_roots("value").sum(1)[:, :num_players] / of_roots("visits").sum(1)[:, None]
+    scores = improve(
+        log_normalized(of_roots("prior")[:, 0], legal),
+        visits,
+        q,
+        value[np.arange(len(mover)), mover],
+        legal,
+        settings.c_visit,
+        settings.c_scale,
+    )
+    if settings.is_gumbel:
+        noise = by_game(part.noise for part in parts)[:, 0]
+        new_visits = visits - by_game(part.kept_visits for part in parts).sum(1)
+        new_visits[~legal] = -1
+        is_most = new_visits == new_visits.max(1, keepdims=True)
+        ranked = np.where(is_most, scores + noise, -np.inf)
+    else:
+        ranked = np.where(legal, visits + q / 2, -1)  # a tie is broken by value
+    return SearchResult(visits, q, softmax(scores), value, ranked.argmax(1).astype(np.int32))
+
+
+class SearchAgent:
+    """Plays by a search.
+
+    Args:
+        name: Of the agent.
+        search: The search.
+    """
+
+    def __init__(self, name: str, search: Search) -> None:
+        self.name = name
+        self.search = search
+
+    def act(self, games: np.ndarray, rules: Rules, game_id: np.ndarray) -> np.ndarray:
+        """See `Agent.act`."""
+        return self.search.run(games, rules, game_id).action
+
+    def end_games(self, game_id: np.ndarray, results: Sequence[object]) -> None:
+        """See `Agent`: what is kept of these games is dropped."""
+        self.search.forget(game_id)
