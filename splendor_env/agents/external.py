@@ -50,6 +50,8 @@ _LEAVE_SECONDS = 1.0
 """Time for a program to end by itself after the goodbye."""
 _MAX_UNREAD = 8
 _STDERR_KEPT = 400
+_LAST_WORDS = 120
+"""Characters told of them: the end, where a traceback says what happened."""
 _KILL_WITH_PARENT = ["setpriv", "--pdeathsig", "KILL", "--"]
 """Of util-linux: the program shall not outlive this one, however this one ends."""
 
@@ -275,7 +277,7 @@ class _Program:
             raise ProtocolError("it has closed its output") from None
         self._errors.join(_LEAVE_SECONDS)
         last_errors = self._last_errors.decode("utf-8", "replace").strip()
-        said = f", its last words: {shown(last_errors)}" if last_errors else ""
+        said = f", its last words: {shown(last_errors[-_LAST_WORDS:])}" if last_errors else ""
         raise ProtocolError(f"it has ended with exit code {code}{said}")
 
     def close(self, leave_seconds: float) -> None:
