@@ -340,6 +340,8 @@ def test_train_learns_to_beat_random(config):
 
 def test_learner_gradient_is_that_of_the_written_out_loss(config):
     learner, rollout = play(config)
+    # As if an update had moved the policy: some ratios are clipped, on both sides.
+    rollout.log_prob += np.random.default_rng(0).normal(0, 0.4, rollout.log_prob.shape)
     data = ppo._Data(rollout)
     rows = data.rows[5:40]
     gradient, statistics = learner._gradient(data, 0.03, rows, 1.0)
