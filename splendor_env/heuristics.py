@@ -4,8 +4,6 @@ Each chooses for one record, usable inside searches and batches, and has a form 
 read only what the mover may see: never the seed, a deck's content or a reserve it has not seen.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 
 from splendor_env.core import rules
@@ -15,13 +13,16 @@ from splendor_env.core.actions import (
     BUY_RESERVED,
     DONE,
     NOBLE,
+    NUM_ACTIONS,
     NUM_MARKET,
+    NUM_PLACES,
     PASS,
     PAY_GOLD,
     RESERVE,
     RESERVE_DECK,
     RETURN,
     TAKEN_GEMS,
+    WORD_BITS,
 )
 from splendor_env.core.cards import CARD_BONUS, CARD_COST, CARD_POINTS, NOBLE_COST
 from splendor_env.core.gems import (
@@ -36,11 +37,10 @@ from splendor_env.core.gems import (
 )
 from splendor_env.core.hidden import is_secret
 from splendor_env.core.random import CHOICE_STREAM, draw_below
-from splendor_env.core.state import MARKET_SLOTS, MAX_NOBLES, MAX_PLAYERS, MAX_RESERVED
+from splendor_env.core.state import MAX_NOBLES, MAX_PLAYERS
 
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
-_WORD = 64
 
 # Weights of the greedy baseline, in prestige points.
 _PER_BONUS = 0.9
@@ -64,7 +64,7 @@ def choose_random(game, rules_, seed, position):
     skip = draw_below(seed, CHOICE_STREAM, position, num_low + _count_bits(high))
     if skip < num_low:
         return _select_bit(low, skip)
-    return _WORD + _select_bit(high, skip - num_low)
+    return WORD_BITS + _select_bit(high, skip - num_low)
 
 
 @jit
@@ -113,13 +113,12 @@ def choose_greedy(game, rules_):
     Takes, returns, gold payments and reserves are all decided by this one score.
     """
     low, high = rules.legal_actions(game, rules_)
-    best_action, best_score = -1, -1e9
-    for action in range(PASS + 1):
-        word = low if action < _WORD else high
-        if (word >> np.uint64(action % _WORD)) & _ONE != _ZERO:
-            score = _score_action(game, action, rules_)
-            if score > best_score:
-                best_action, best_score = action, score
+    legal = np.empty(NUM_ACTIONS, np.int64)
+    best_action, best_score = np.int64(-1), -np.inf
+    for index in range(rules.list_actions(low, high, legal)):
+        score = _score_action(game, legal[index], rules_)
+        if score > best_score:
+            best_action, best_score = legal[index], score
     return best_action
 
 
@@ -129,7 +128,7 @@ def _score_action(game, action, rules_):
     tokens, bonuses = game.tokens[seat], game.bonuses[seat]
     num_reserved = rules.hand_size(game, seat)
     points = np.int64(game.points[seat])
-    removed = -1  # place of the card that leaves the mover's reach, as counted by `_card_at`
+    removed = -1  # place of the card that leaves the mover's reach, as counted by `NUM_PLACES`
     gain = 0.0
     if action < RESERVE:
         tokens += TAKEN_GEMS[action]
@@ -186,8 +185,8 @@ def _points_of_noble(game, bonuses, rules_):
 def _score_position(game, seat, tokens, bonuses, removed, rules_):
     """Bonuses, nobles in sight and the two best plans of a seat with these tokens and bonuses."""
     best, second = 0.0, 0.0
-    for place in range(NUM_MARKET + MAX_RESERVED):
-        card = _card_at(game, seat, place)
+    for place in range(NUM_PLACES):
+        card = rules.card_at(game, seat, place)
         if card >= 0 and place != removed:
             plan = _value_of_plan(game, card, tokens, bonuses, rules_)
             if plan > best:
@@ -195,14 +194,6 @@ def _score_position(game, seat, tokens, bonuses, removed, rules_):
             elif plan > second:
                 second = plan
     return _value_of_bonuses(game, bonuses, rules_) + best + _SECOND_PLAN * second
-
-
-@jit
-def _card_at(game, seat, place):
-    """Card in a place: the market by level and slot, then the seat's reserves; or -1."""
-    if place >= NUM_MARKET:
-        return np.int64(game.reserved[seat, place - NUM_MARKET])
-    return np.int64(game.market[place // MARKET_SLOTS, place % MARKET_SLOTS])
 
 
 @jit
@@ -239,7 +230,7 @@ def _loss_of_opponents(game, place, rules_):
             continue
         best, best_place, second = 0.0, -1, 0.0
         for other in range(NUM_MARKET):
-            card = _card_at(game, seat, other)
+            card = rules.card_at(game, seat, other)
             if card < 0:
                 continue
             plan = _value_of_plan(game, card, game.tokens[seat], game.bonuses[seat], rules_)
@@ -266,96 +257,44 @@ def _distance_of_opponents(game, slot, rules_):
 # The planners: one way to value a position, with two characters.
 
 
-class _Style(NamedTuple):
-    """Weights of a planner. Values are in prestige points unless a line says otherwise.
-
-    A delay is the negative logarithm of a factor: what is 0.2 away is worth exp(-0.2) of itself.
-    """
-
-    bonus_early: float  # of a bonus when nobody has points
-    bonus_late: float  # of a bonus when a seat has reached the target
-    use: float  # more for a bonus, for each card in reach that costs its colour
-    use_per_point: float  # more again for each point of such a card
-    noble: float  # share of a noble's points that counts before it comes
-    noble_patience: float  # factor for each bonus that a noble still misses
-    late_points: float  # share by which points count more when a seat has reached the target
-    high_points: float  # share by which a card's points count more, for each of its points
-    finish: float  # more for a card that reaches the target
-    token_delay: float  # delay for each token still to collect
-    color_delay: float  # delay for each of these of one colour, beyond the first
-    scarce_delay: float  # delay for each of these that the bank lacks
-    purchase_delay: float  # delay of the second card of a plan by the purchase of the first
-    plan: float  # share of what a plan promises that counts before its purchases
-    sequel: float  # share of the second card of a plan; 0 plans single cards
-    second: float  # share of the second-best single plan
-    third: float  # share of the third-best
-    breadth: float  # share of all single plans together
-    market_risk: float  # factor for a face-up card that cannot be bought yet
-    rival_risk: float  # factor for a face-up card that an opponent can buy now
-    gold: float  # of a gold token
-    token: float  # of any other token
-    reserve: float  # cost of each reserved card in the hand
-    full_hand: float  # cost of holding as many as the rules allow
-    denial: float  # share of what an opponent loses with a card
-    threat: float  # cost of each opponent who reaches the target with its next purchase
-
-
-_BUILDER = _Style(
-    bonus_early=0.9,
-    bonus_late=0.3,
-    use=0.05,
-    use_per_point=0.03,
-    noble=1.0,
-    noble_patience=0.55,
-    late_points=1.0,
-    high_points=0.0,
-    finish=3.0,
-    token_delay=0.3,
-    color_delay=0.05,
-    scarce_delay=0.5,
-    purchase_delay=0.0,
-    plan=0.7,
-    sequel=0.0,
-    second=0.3,
-    third=0.1,
-    breadth=0.0,
-    market_risk=0.85,
-    rival_risk=0.8,
-    gold=0.15,
-    token=0.02,
-    reserve=0.5,
-    full_hand=0.4,
-    denial=0.25,
-    threat=4.0,
+_STYLE = (
+    # Name, of the builder, of the racer.
+    ("bonus_early", 0.9, 0.8),  # of a bonus when nobody has points
+    ("bonus_late", 0.3, 0.2),  # of a bonus when a seat has reached the target
+    ("use", 0.05, 0.04),  # more for a bonus, for each card in reach that costs its colour
+    ("use_per_point", 0.03, 0.025),  # more again for each point of such a card
+    ("noble", 1.0, 0.8),  # share of a noble's points that counts before it comes
+    ("noble_patience", 0.55, 0.5),  # factor for each bonus that a noble still misses
+    ("late_points", 1.0, 1.0),  # share by which points count more once the target is reached
+    ("high_points", 0.0, 0.1),  # share by which a card's points count more, for each of its points
+    ("finish", 3.0, 3.0),  # more for a card that reaches the target
+    ("token_delay", 0.3, 0.3),  # delay for each token still to collect
+    ("color_delay", 0.05, 0.05),  # delay for each of these of one colour, beyond the first
+    ("scarce_delay", 0.5, 0.5),  # delay for each of these that the bank lacks
+    ("purchase_delay", 0.0, 0.2),  # delay of the second card of a plan by the purchase of the first
+    ("plan", 0.7, 0.6),  # share of what a plan promises that counts before its purchases
+    ("sequel", 0.0, 0.5),  # share of the second card of a plan; 0 plans single cards
+    ("second", 0.3, 0.0),  # share of the second-best single plan
+    ("third", 0.1, 0.0),  # share of the third-best
+    ("breadth", 0.0, 0.05),  # share of all single plans together
+    ("market_risk", 0.85, 0.8),  # factor for a face-up card that cannot be bought yet
+    ("rival_risk", 0.8, 0.8),  # factor for a face-up card that an opponent can buy now
+    ("gold", 0.15, 0.15),  # of a gold token
+    ("token", 0.02, 0.02),  # of any other token
+    ("reserve", 0.5, 0.5),  # cost of each reserved card in the hand
+    ("full_hand", 0.4, 0.4),  # cost of holding as many as the rules allow
+    ("denial", 0.25, 0.25),  # share of what an opponent loses with a card
+    ("threat", 4.0, 4.0),  # cost of each opponent who reaches the target with its next purchase
 )
-_RACER = _Style(
-    bonus_early=0.8,
-    bonus_late=0.2,
-    use=0.04,
-    use_per_point=0.025,
-    noble=0.8,
-    noble_patience=0.5,
-    late_points=1.0,
-    high_points=0.1,
-    finish=3.0,
-    token_delay=0.3,
-    color_delay=0.05,
-    scarce_delay=0.5,
-    purchase_delay=0.2,
-    plan=0.6,
-    sequel=0.5,
-    second=0.0,
-    third=0.0,
-    breadth=0.05,
-    market_risk=0.8,
-    rival_risk=0.8,
-    gold=0.15,
-    token=0.02,
-    reserve=0.5,
-    full_hand=0.4,
-    denial=0.25,
-    threat=4.0,
+"""Weights of the planners. Values are in prestige points unless a line says otherwise.
+
+A delay is the negative logarithm of a factor: what is 0.2 away is worth exp(-0.2) of itself.
+"""
+_STYLES = np.array(
+    [tuple(row[column] for row in _STYLE) for column in (1, 2)],
+    np.dtype((np.record, [(row[0], np.float64) for row in _STYLE])),
 )
+_BUILDER, _RACER = 0, 1
 
 _DECIDED = 100.0
 """A game won or lost by this turn, in points: more than all else."""
@@ -364,20 +303,39 @@ _OVERTAKEN = -0.5
 """The share of it if the game ends in a tie, and if a seat that still moves can do better."""
 _NUM_FIRST = 3
 """Cards tried as the first of a sequence of two."""
-_NUM_PLACES = NUM_MARKET + MAX_RESERVED
 _NOTHING = -1
+_NOW, _AFTER = 0, 1
 
 
-class _Table(NamedTuple):
-    """What a planner knows before it compares actions. Places count as in `_card_at`."""
-
-    progress: float  # of the nearest seat to the target, 0 to 1
-    noble_value: np.ndarray  # (16,) points, by the bonuses a noble still misses
-    bonus_value: np.ndarray  # (5,) points, by colour
-    is_wanted: np.ndarray  # (12,) bool, whether an opponent can buy the face-up card now
-    loss: np.ndarray  # (12,) points the plan of an opponent loses with the face-up card
-    reach: np.ndarray  # (4, 3) by seat: most points after its next purchase, by which place, and
-    # most without that place
+_TABLE = np.dtype(
+    (
+        np.record,
+        np.dtype(
+            [
+                ("progress", np.float64),  # of the nearest seat to the target, 0 to 1
+                ("noble_value", np.float64, 16),  # points, by the bonuses a noble still misses
+                ("bonus_value", np.float64, NUM_COLORS),  # points, by colour
+                ("is_wanted", np.int8, NUM_MARKET),  # 1: an opponent can buy the face-up card now
+                ("loss", np.float64, NUM_MARKET),  # points an opponent's plans lose with the card
+                # Most points after the next purchase of a seat, by which place, most without it.
+                ("reach", np.int64, (MAX_PLAYERS, 3)),
+                # What a plan is worth still, by the tokens to collect for it, by those of one
+                # colour beyond the first, and by those that the bank lacks.
+                ("token_factor", np.float64, 32),
+                ("color_factor", np.float64, 32),
+                ("scarce_factor", np.float64, 32),
+                ("card", np.int64, NUM_PLACES),  # -1 where there is none
+                # Now, and after the purchase that is considered: the worth of each card in points,
+                # and packed what the mover has to pay for it.
+                ("worth", np.float64, (2, NUM_PLACES)),
+                ("due", np.uint64, (2, NUM_PLACES)),
+                ("plan", np.float64, NUM_PLACES),  # points, room to work in
+            ],
+            align=True,
+        ),
+    )
+)
+"""What a planner knows before it compares actions. Places count as in `NUM_PLACES`."""
 
 
 @jit
@@ -393,7 +351,7 @@ def choose_builder(game, rules_):
     what seats that still move can reach, and buy or reserve a card also to keep an opponent from
     it: a part of what the opponent's plans lose counts as gain, a win prevented most of all.
     """
-    return _choose_planned(game, rules_, _BUILDER)
+    return _choose_planned(game, rules_, _STYLES[_BUILDER])
 
 
 @jit
@@ -407,7 +365,7 @@ def choose_racer(game, rules_):
     bonus is good for beyond these two counts as for the builder, but less, and so do nobles.
     Reserves, returns, payment, the end of the game and denial are decided as by it, by these plans.
     """
-    return _choose_planned(game, rules_, _RACER)
+    return _choose_planned(game, rules_, _STYLES[_RACER])
 
 
 @jit
@@ -428,66 +386,77 @@ def choose_racer_in(games, rules_, out):
 def _choose_planned(game, rules_, style):
     low, high = rules.legal_actions(game, rules_)
     seat = game.player
-    table = _survey(game, rules_, style)
-    worth = np.empty(_NUM_PLACES)
-    _write_worth(game, game.bonuses[seat], np.int64(game.points[seat]), table, rules_, style, worth)
-    best_action, best_score = -1, -1e9
-    for action in range(PASS + 1):
-        word = low if action < _WORD else high
-        if (word >> np.uint64(action % _WORD)) & _ONE != _ZERO:
-            score = _score_planned(game, action, worth, table, rules_, style)
-            if score > best_score:
-                best_action, best_score = action, score
+    tables = np.zeros(1, _TABLE)  # a record does not keep its array alive: this name must
+    _survey(game, rules_, style, tables[0])
+    bonuses, points = game.bonuses[seat], np.int64(game.points[seat])
+    _write_worth(game, _NOW, bonuses, points, tables[0], rules_, style)
+    legal = np.empty(NUM_ACTIONS, np.int64)
+    best_action, best_score = np.int64(-1), -np.inf
+    for index in range(rules.list_actions(low, high, legal)):
+        score = _score_planned(game, legal[index], tables[0], rules_, style)
+        if score > best_score:
+            best_action, best_score = legal[index], score
     return best_action
 
 
 @jit
-def _survey(game, rules_, style):
-    """The `_Table` of a position."""
+def _survey(game, rules_, style, table):
+    """Fill the `_TABLE` of a position, which is all zero."""
     seat = game.player
     most = 0
-    reach = np.zeros((MAX_PLAYERS, 3), np.int64)
-    is_wanted = np.zeros(NUM_MARKET, np.bool_)
     for other in range(rules_.num_players):
         most = max(most, np.int64(game.points[other]))
         if other != seat:
-            _write_reach(game, other, rules_, reach[other], is_wanted)
-    progress = min(1.0, most / rules_.target_points)
-    noble_value = rules_.noble_points * style.noble * style.noble_patience ** np.arange(16)
-    bonus_value = np.full(
-        NUM_COLORS, style.bonus_early + progress * (style.bonus_late - style.bonus_early)
-    )
-    for place in range(_NUM_PLACES):
-        card = _card_at(game, seat, place)
+            _write_reach(game, other, rules_, table)
+    table.progress = min(1.0, most / rules_.target_points)
+    noble_value = rules_.noble_points * style.noble
+    for missing in range(table.noble_value.shape[0]):
+        table.noble_value[missing] = noble_value
+        noble_value *= style.noble_patience
+    for color in range(NUM_COLORS):
+        late = table.progress * (style.bonus_late - style.bonus_early)
+        table.bonus_value[color] = style.bonus_early + late
+    _write_powers(np.exp(-style.token_delay), table.token_factor)
+    _write_powers(np.exp(-style.color_delay), table.color_factor)
+    _write_powers(np.exp(-style.scarce_delay), table.scarce_factor)
+    for place in range(NUM_PLACES):
+        card = rules.card_at(game, seat, place)
+        table.card[place] = card
         if card >= 0:
             due = floor_subtract(CARD_COST[card], game.bonuses[seat])
-            use = (style.use + style.use_per_point * CARD_POINTS[card]) * (1 - progress)
+            use = style.use + style.use_per_point * CARD_POINTS[card]
             for color in range(NUM_COLORS):
                 if count(due, color) > 0:
-                    bonus_value[color] += use
-    loss = np.zeros(NUM_MARKET)
-    table = _Table(progress, noble_value, bonus_value, is_wanted, loss, reach)
+                    table.bonus_value[color] += use * (1 - table.progress)
     for other in range(rules_.num_players):
         if other != seat:
-            _add_loss(game, other, table, rules_, style, loss)
-    return table
+            _add_loss(game, other, table, rules_, style)
 
 
 @jit
-def _write_reach(game, seat, rules_, reach, is_wanted):
+def _write_powers(base, out):
+    power = 1.0
+    for exponent in range(out.shape[0]):
+        out[exponent] = power
+        power *= base
+
+
+@jit
+def _write_reach(game, seat, rules_, table):
     """How many points an opponent can have after its next purchase, as far as the mover sees."""
+    reach = table.reach[seat]
     tokens, bonuses = game.tokens[seat], game.bonuses[seat]
     reach[0] = reach[2] = game.points[seat]
     reach[1] = _NOTHING
-    for place in range(_NUM_PLACES):
-        card = _card_at(game, seat, place)
+    for place in range(NUM_PLACES):
+        card = rules.card_at(game, seat, place)
         is_hidden = place >= NUM_MARKET and is_secret(
             game, rules_, seat, place - NUM_MARKET, game.player
         )
         if card < 0 or is_hidden or rules.gold_needed(card, bonuses, tokens) > gold_of(tokens):
             continue
         if place < NUM_MARKET:
-            is_wanted[place] = True
+            table.is_wanted[place] = 1
         after = bonuses + GEM[CARD_BONUS[card]]
         points = game.points[seat] + CARD_POINTS[card] + _points_of_noble(game, after, rules_)
         if points > reach[0]:
@@ -498,21 +467,22 @@ def _write_reach(game, seat, rules_, reach, is_wanted):
 
 
 @jit
-def _add_loss(game, seat, table, rules_, style, loss):
-    """Raise `loss` to what an opponent's best face-up plan is worth more than its second."""
+def _add_loss(game, seat, table, rules_, style):
+    """Raise `table.loss` to what an opponent's best face-up plan is worth more than its second."""
     tokens, bonuses, points = game.tokens[seat], game.bonuses[seat], np.int64(game.points[seat])
     best, best_place, second = 0.0, _NOTHING, 0.0
     for place in range(NUM_MARKET):
-        card = _card_at(game, seat, place)
+        card = rules.card_at(game, seat, place)
         if card >= 0:
             worth = _worth_of_card(game, card, bonuses, points, table, rules_, style)
-            plan = worth * _discount(game, card, tokens, bonuses, style)
+            due = floor_subtract(CARD_COST[card], bonuses)
+            plan = worth * _discount(due, tokens, game.bank, table)
             if plan > best:
                 best, best_place, second = plan, place, best
             elif plan > second:
                 second = plan
     if best_place >= 0:
-        loss[best_place] = max(loss[best_place], best - second)
+        table.loss[best_place] = max(table.loss[best_place], best - second)
 
 
 @jit
@@ -542,9 +512,9 @@ def _value_of_nobles(game, bonuses, table):
 
 
 @jit
-def _discount(game, card, tokens, bonuses, style):
-    """The factor for what is still to collect before a card can be bought."""
-    missing = floor_subtract(floor_subtract(CARD_COST[card], bonuses), tokens)
+def _discount(due, tokens, bank, table):
+    """The factor for what is still to collect before `due` can be paid."""
+    missing = floor_subtract(due, tokens)
     gold = gold_of(tokens)
     needed = total(missing) - gold
     if needed <= 0:
@@ -552,27 +522,28 @@ def _discount(game, card, tokens, bonuses, style):
     largest = 0
     for color in range(NUM_COLORS):
         largest = max(largest, count(missing, color))
-    not_in_bank = max(0, total(floor_subtract(missing, game.bank)) - gold)
-    delay = (
-        style.token_delay * needed
-        + style.color_delay * max(0, largest - gold - 1)
-        + style.scarce_delay * not_in_bank
+    not_in_bank = max(0, total(floor_subtract(missing, bank)) - gold)
+    return (
+        table.token_factor[needed]
+        * table.color_factor[max(0, largest - gold - 1)]
+        * table.scarce_factor[not_in_bank]
     )
-    return np.exp(-delay)
 
 
 @jit
-def _write_worth(game, bonuses, points, table, rules_, style, out):
-    """Write the worth of the card in every place into `out` (15,); 0 where there is none."""
-    for place in range(_NUM_PLACES):
-        card = _card_at(game, game.player, place)
-        out[place] = 0.0
+def _write_worth(game, when, bonuses, points, table, rules_, style):
+    """Write what the card in every place is worth (0 without one) and costs with these bonuses."""
+    for place in range(NUM_PLACES):
+        card = table.card[place]
+        table.worth[when, place] = 0.0
         if card >= 0:
-            out[place] = _worth_of_card(game, card, bonuses, points, table, rules_, style)
+            worth = _worth_of_card(game, card, bonuses, points, table, rules_, style)
+            table.worth[when, place] = worth
+            table.due[when, place] = floor_subtract(CARD_COST[card], bonuses)
 
 
 @jit
-def _score_planned(game, action, worth, table, rules_, style):
+def _score_planned(game, action, table, rules_, style):
     """What an action gains and what the position after it promises the mover."""
     seat = game.player
     tokens, bonuses = game.tokens[seat], game.bonuses[seat]
@@ -589,7 +560,7 @@ def _score_planned(game, action, worth, table, rules_, style):
             reserved = action - RESERVE
     elif action < RETURN:
         bought = action - BUY
-        card = _card_at(game, seat, bought)
+        card = table.card[bought]
         tokens -= rules.cheapest_payment(CARD_COST[card], bonuses, tokens)
     elif action < NOBLE:
         tokens -= GEM[action - RETURN]
@@ -602,15 +573,16 @@ def _score_planned(game, action, worth, table, rules_, style):
             payment = payment - GEM[action - PAY_GOLD] + GEM[GOLD]
         tokens -= payment
     gain = 0.0
+    when = _NOW
     if bought >= 0:
-        card = _card_at(game, seat, bought)
+        card = table.card[bought]
         bonuses += GEM[CARD_BONUS[card]]
         points += CARD_POINTS[card]
         num_cards += 1
         num_reserved -= bought >= NUM_MARKET
         gain += table.bonus_value[CARD_BONUS[card]]
-        worth = np.empty(_NUM_PLACES)
-        _write_worth(game, bonuses, points, table, rules_, style, worth)
+        when = _AFTER
+        _write_worth(game, when, bonuses, points, table, rules_, style)
     gone = max(bought, reserved)  # at most one of them is a place
     if 0 <= gone < NUM_MARKET:
         gain += style.denial * table.loss[gone]
@@ -620,9 +592,7 @@ def _score_planned(game, action, worth, table, rules_, style):
     if num_reserved >= rules_.reserve_limit:
         gain -= style.full_hand
     gain += _value_of_nobles(game, bonuses, table)
-    return gain + _value_of_rest(
-        game, tokens, bonuses, bought, reserved, worth, table, rules_, style
-    )
+    return gain + _value_of_rest(game, tokens, when, bought, reserved, table, rules_, style)
 
 
 @jit
@@ -658,15 +628,15 @@ def _score_end(game, points, num_cards, gone, table, rules_, style):
 
 
 @jit
-def _value_of_rest(game, tokens, bonuses, bought, reserved, worth, table, rules_, style):
+def _value_of_rest(game, tokens, when, bought, reserved, table, rules_, style):
     """Plans and tokens after the returns that keep most of them."""
-    value = _value_of_plans(game, tokens, bonuses, bought, reserved, worth, table, style)
+    value = _value_of_plans(game, tokens, when, bought, reserved, table, style)
     for _ in range(total(tokens) - rules_.token_limit):
         value, returned = -1e9, 0
         for color in range(NUM_COLORS + 1):
             if count(tokens, color) > 0:
                 rest = tokens - GEM[color]
-                kept = _value_of_plans(game, rest, bonuses, bought, reserved, worth, table, style)
+                kept = _value_of_plans(game, rest, when, bought, reserved, table, style)
                 if kept > value:
                     value, returned = kept, color
         tokens -= GEM[returned]
@@ -674,20 +644,20 @@ def _value_of_rest(game, tokens, bonuses, bought, reserved, worth, table, rules_
 
 
 @jit
-def _value_of_plans(game, tokens, bonuses, bought, reserved, worth, table, style):
-    """What tokens and bonuses promise, now that a place is `bought` or `reserved`."""
-    seat = game.player
-    plan = np.zeros(_NUM_PLACES)
-    for place in range(_NUM_PLACES):
+def _value_of_plans(game, tokens, when, bought, reserved, table, style):
+    """What tokens promise, now or after a purchase; a place may be `bought` or `reserved`."""
+    worth, due, plan = table.worth[when], table.due[when], table.plan
+    breadth = 0.0
+    for place in range(NUM_PLACES):
+        plan[place] = 0.0
         if place != bought and worth[place] > 0:
-            card = _card_at(game, seat, place)
-            discount = _discount(game, card, tokens, bonuses, style)
+            discount = _discount(due[place], tokens, game.bank, table)
             if discount < 1 and place < NUM_MARKET and place != reserved:
                 discount *= style.market_risk
             plan[place] = worth[place] * discount * _safety(place, reserved, table, style)
-    breadth = plan.sum()
+            breadth += plan[place]
     if style.sequel > 0:
-        best = _best_sequence(game, tokens, bonuses, bought, reserved, worth, plan, table, style)
+        best = _best_sequence(tokens, game.bank, when, bought, reserved, table, style)
     else:
         best = _best_three(plan, style)
     gold = gold_of(tokens)
@@ -701,7 +671,7 @@ def _value_of_plans(game, tokens, bonuses, bought, reserved, worth, table, style
 @jit
 def _safety(place, reserved, table, style):
     """The factor for a card that an opponent can buy now."""
-    is_exposed = place < NUM_MARKET and place != reserved and table.is_wanted[place]
+    is_exposed = place < NUM_MARKET and place != reserved and table.is_wanted[place] != 0
     return style.rival_risk if is_exposed else 1.0
 
 
@@ -719,34 +689,31 @@ def _best_three(plan, style):
 
 
 @jit
-def _best_sequence(game, tokens, bonuses, bought, reserved, worth, plan, table, style):
-    """The most that one card and then another one promise; `plan` (15,) is that of the first."""
-    seat = game.player
+def _best_sequence(tokens, bank, when, bought, reserved, table, style):
+    """The most that one card, as in `table.plan`, and then another one promise."""
+    worth, due, plan = table.worth[when], table.due[when], table.plan
     gold = gold_of(tokens)
+    purchase_factor = style.sequel * np.exp(-style.purchase_delay)
     best = 0.0
     tried = 0  # bit set of places
     for _ in range(_NUM_FIRST):
         first = _NOTHING
-        for place in range(_NUM_PLACES):
+        for place in range(NUM_PLACES):
             is_new = plan[place] > 0 and tried >> place & 1 == 0
             if is_new and (first < 0 or plan[place] > plan[first]):
                 first = place
         if first < 0:
             break
         tried |= 1 << first
-        card = _card_at(game, seat, first)
-        due = floor_subtract(CARD_COST[card], bonuses)
-        missing = total(floor_subtract(due, tokens))
-        rest = floor_subtract(tokens, due + np.uint64(missing) * GEM[GOLD])
-        after = bonuses + GEM[CARD_BONUS[card]]
-        delay = style.purchase_delay + style.token_delay * max(0, missing - gold)
-        factor = style.sequel * np.exp(-delay)
+        missing = total(floor_subtract(due[first], tokens))
+        rest = floor_subtract(tokens, due[first] + np.uint64(missing) * GEM[GOLD])
+        bonus = GEM[CARD_BONUS[table.card[first]]]
+        factor = purchase_factor * table.token_factor[max(0, missing - gold)]
         sequel = 0.0
-        for place in range(_NUM_PLACES):
+        for place in range(NUM_PLACES):
             most = worth[place] * factor
             if place != bought and place != first and most > sequel:
-                card = _card_at(game, seat, place)
-                most *= _discount(game, card, rest, after, style)
+                most *= _discount(floor_subtract(due[place], bonus), rest, bank, table)
                 if place < NUM_MARKET and place != reserved:
                     most *= style.market_risk * _safety(place, reserved, table, style)
                 sequel = max(sequel, most)

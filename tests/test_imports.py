@@ -21,7 +21,7 @@ CORE = {
     "random": {"_jit", "state"},
     "rules": {"_jit", "actions", "cards", "gems", "random", "state"},
     "hidden": {"_jit", "actions", "cards", "random", "state"},
-    "observation": {"_jit", "cards", "gems", "hidden", "rules", "state"},
+    "observation": {"_jit", "actions", "cards", "gems", "hidden", "rules", "state"},
     "batch": {"_jit", "actions", "hidden", "observation", "random", "rules", "state"},
 }
 """Core modules and what they may import: gems, cards, state <- actions, random <- rules ..."""

@@ -14,6 +14,10 @@ from splendor_env.core.state import MARKET_SLOTS, MAX_NOBLES, MAX_RESERVED, Take
 TRIPLES = tuple(combinations(range(NUM_COLORS), 3))
 PAIRS = tuple(combinations(range(NUM_COLORS), 2))
 NUM_MARKET = NUM_LEVELS * MARKET_SLOTS
+NUM_PLACES = NUM_MARKET + MAX_RESERVED
+"""Places of cards within a seat's reach: the market by level and slot, then its reserves."""
+WORD_BITS = 64
+"""A set of actions is two words of bits: actions from this one on are in the second."""
 
 TAKE_THREE = 0
 TAKE_TWO = TAKE_THREE + len(TRIPLES)

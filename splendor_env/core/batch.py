@@ -10,7 +10,7 @@ import numpy as np
 
 from splendor_env.core import hidden, observation, rules
 from splendor_env.core._jit import jit
-from splendor_env.core.actions import ACTION_NAMES, NUM_ACTIONS
+from splendor_env.core.actions import ACTION_NAMES, NUM_ACTIONS, WORD_BITS
 from splendor_env.core.observation import OBSERVATION_SIZE
 from splendor_env.core.random import SEED_STREAM, check_seed, hash_seed
 from splendor_env.core.state import (
@@ -21,8 +21,6 @@ from splendor_env.core.state import (
     SplendorError,
     check_rules,
 )
-
-_WORD = 64
 
 
 @jit
@@ -65,10 +63,10 @@ def write_action_masks(games, rules_, out):
 def write_action_mask(game, rules_, out):
     """Write the legal actions of the seat to move into `out` (A,) int8; all 0 after the end."""
     low, high = rules.legal_actions(game, rules_)
-    for action in range(_WORD):
+    for action in range(WORD_BITS):
         out[action] = np.int8((low >> np.uint64(action)) & np.uint64(1))
-    for action in range(_WORD, NUM_ACTIONS):
-        out[action] = np.int8((high >> np.uint64(action - _WORD)) & np.uint64(1))
+    for action in range(WORD_BITS, NUM_ACTIONS):
+        out[action] = np.int8((high >> np.uint64(action - WORD_BITS)) & np.uint64(1))
 
 
 def observe_movers(games: np.ndarray, rules: Rules) -> tuple[np.ndarray, np.ndarray]:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from splendor_env.core._jit import jit
+from splendor_env.core.actions import NUM_MARKET
 from splendor_env.core.cards import (
     CARD_BONUS,
     CARD_COST,
@@ -23,7 +24,7 @@ from splendor_env.core.cards import (
 )
 from splendor_env.core.gems import NUM_COLORS, floor_subtract, gold_of, total, unpack
 from splendor_env.core.hidden import is_secret
-from splendor_env.core.rules import card_bought, hand_size, is_last_round
+from splendor_env.core.rules import card_at, card_bought, hand_size, is_last_round
 from splendor_env.core.state import MARKET_SLOTS, MAX_NOBLES, MAX_PLAYERS, MAX_RESERVED, Phase
 
 LAYOUT_VERSION = 1
@@ -199,8 +200,8 @@ def observe(game, rules, observer, out):
     _write_table(game, rules, observer, out)
     for offset in range(rules.num_players):
         _write_seat(game, rules, observer, offset, out)
-    for place in range(NUM_LEVELS * MARKET_SLOTS):
-        card = np.int64(game.market[place // MARKET_SLOTS, place % MARKET_SLOTS])
+    for place in range(NUM_MARKET):
+        card = card_at(game, observer, place)
         if card >= 0:
             row = _MARKET + place * _CARD_ROW
             _write_card(card, out, row)

@@ -20,6 +20,7 @@ from splendor_env.core.actions import (
     DONE,
     LEGAL_TAKES,
     NOBLE,
+    NUM_MARKET,
     PASS,
     PAY_GOLD,
     RESERVE,
@@ -27,6 +28,7 @@ from splendor_env.core.actions import (
     RETURN,
     TAKE_ALIKE,
     TAKEN_GEMS,
+    WORD_BITS,
 )
 from splendor_env.core.cards import (
     CARD_BONUS,
@@ -63,7 +65,6 @@ from splendor_env.core.state import (
 
 _NONE = np.uint64(0)
 _ONE = np.uint64(1)
-_WORD = 64
 _TOKENS_PER_COLOR = np.array([0, 0, 4, 5, 7], np.uint64)
 
 
@@ -168,11 +169,17 @@ def qualifying_nobles(game):
 
 
 @jit
+def card_at(game, seat, place):
+    """Card in a place within reach of `seat`, see `NUM_PLACES`; -1 where there is none."""
+    if place >= NUM_MARKET:
+        return np.int64(game.reserved[seat, place - NUM_MARKET])
+    return np.int64(game.market[place // MARKET_SLOTS, place % MARKET_SLOTS])
+
+
+@jit
 def card_bought(game, action):
     """Card that a buy action of the mover is about."""
-    if action >= BUY_RESERVED:
-        return np.int64(game.reserved[game.player, action - BUY_RESERVED])
-    return np.int64(game.market[(action - BUY) // MARKET_SLOTS, (action - BUY) % MARKET_SLOTS])
+    return card_at(game, game.player, action - BUY)
 
 
 @jit
@@ -216,12 +223,12 @@ def legal_actions(game, rules):
     if game.phase == Phase.RETURN:
         held = np.uint64(nonempty(tokens) | ((gold_of(tokens) > 0) << GOLD))
         low = held << np.uint64(RETURN)
-        high = held >> np.uint64(_WORD - RETURN)
+        high = held >> np.uint64(WORD_BITS - RETURN)
     elif game.phase == Phase.NOBLE:
-        high = np.uint64(qualifying_nobles(game)) << np.uint64(NOBLE - _WORD)
+        high = np.uint64(qualifying_nobles(game)) << np.uint64(NOBLE - WORD_BITS)
     else:
-        high = np.uint64(possible_swaps(game)) << np.uint64(PAY_GOLD - _WORD)
-        high |= _ONE << np.uint64(DONE - _WORD)
+        high = np.uint64(possible_swaps(game)) << np.uint64(PAY_GOLD - WORD_BITS)
+        high |= _ONE << np.uint64(DONE - WORD_BITS)
     return low, high
 
 
@@ -251,7 +258,7 @@ def _legal_plays(game, rules):
         if card >= 0 and gold_needed(card, bonuses, tokens) <= gold:
             plays |= _ONE << np.uint64(BUY_RESERVED + slot)
     if plays == _NONE:
-        return _NONE, _ONE << np.uint64(PASS - _WORD)
+        return _NONE, _ONE << np.uint64(PASS - WORD_BITS)
     return plays, _NONE
 
 
@@ -259,11 +266,40 @@ def _legal_plays(game, rules):
 def is_legal(game, action, rules):
     """Whether `action` (any integer) is legal."""
     low, high = legal_actions(game, rules)
-    if action < 0 or action > PASS:
-        return False
-    if action < _WORD:
+    return 0 <= action <= PASS and contains(low, high, action)
+
+
+@jit
+def contains(low, high, action):
+    """Whether a set of actions, as `legal_actions` gives it, holds `action` (0 to PASS)."""
+    if action < WORD_BITS:
         return (low >> np.uint64(action)) & _ONE != _NONE
-    return (high >> np.uint64(action - _WORD)) & _ONE != _NONE
+    return (high >> np.uint64(action - WORD_BITS)) & _ONE != _NONE
+
+
+_DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
+_DE_BRUIJN_SHIFT = np.uint64(58)
+_BIT_INDEX = np.zeros(64, np.int64)
+for _bit in range(64):
+    _BIT_INDEX[((int(_DE_BRUIJN) << _bit) % 2**64) >> 58] = _bit
+_BIT_INDEX.setflags(write=False)
+"""Index of a single bit, by the top six bits of its product with the de Bruijn sequence."""
+
+
+@jit
+def list_actions(low, high, out):
+    """Write the actions of a set into `out` (A,) int64, in ascending order; return their number."""
+    return _append_bits(high, WORD_BITS, _append_bits(low, 0, 0, out), out)
+
+
+@jit
+def _append_bits(bits, first, size, out):
+    while bits != _NONE:
+        lowest = bits & (~bits + _ONE)
+        out[size] = first + _BIT_INDEX[(lowest * _DE_BRUIJN) >> _DE_BRUIJN_SHIFT]
+        size += 1
+        bits &= bits - _ONE
+    return size
 
 
 @jit

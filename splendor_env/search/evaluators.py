@@ -18,7 +18,7 @@ from splendor_env.core.actions import (
     NOBLE,
     NUM_ACTIONS,
     NUM_MARKET,
-    PASS,
+    NUM_PLACES,
     RESERVE,
     RESERVE_DECK,
     RETURN,
@@ -32,7 +32,6 @@ from splendor_env.core.state import (
     GAME,
     MARKET_SLOTS,
     MAX_NOBLES,
-    MAX_RESERVED,
     EndReason,
     Phase,
     Rules,
@@ -48,8 +47,6 @@ by seat as seen."""
 _ROLLOUT_STREAM = 7
 _BEST_HEURISTIC = 2.0
 """Added to the logit of what the best heuristic would do."""
-_WORD = 64
-_ONE = np.uint64(1)
 
 _FEATURES = (
     "points",
@@ -107,18 +104,13 @@ _NOBLE_DISCOUNT = 0.6 ** np.arange(20)
 def write_features(game, rules_, seat, out):
     """Write into `out` (F,) float64 what `_FEATURES` says of a seat."""
     tokens, bonuses = game.tokens[seat], game.bonuses[seat]
-    gold = gold_of(tokens)
     best, all_plans = 0.0, 0.0
     saved, affordable = 0, 0
-    for place in range(NUM_MARKET + MAX_RESERVED):
-        card = _card_at(game, seat, place)
+    for place in range(NUM_PLACES):
+        card = rules.card_at(game, seat, place)
         if card < 0:
             continue
-        due = floor_subtract(CARD_COST[card], bonuses)
-        missing = floor_subtract(due, tokens)
-        needed = max(0, total(missing) - gold)
-        if needed > 0:
-            needed += _NOT_IN_BANK * total(floor_subtract(missing, game.bank))
+        due, _, needed = _price(game, card, tokens, bonuses)
         points = np.int64(CARD_POINTS[card])
         if needed == 0:
             affordable = max(affordable, points)
@@ -150,6 +142,20 @@ def write_features(game, rules_, seat, out):
     out[13] = nearest * rules_.noble_points
     out[14] = (seat - game.player) % rules_.num_players
     out[15] = seat < game.player
+
+
+@jit
+def _price(game, card, tokens, bonuses):
+    """What a seat has to pay for a card, what of it is missing, and how far away that is.
+
+    The last is the number of tokens still to collect; those that the bank lacks count more.
+    """
+    due = floor_subtract(CARD_COST[card], bonuses)
+    missing = floor_subtract(due, tokens)
+    needed = max(0, total(missing) - gold_of(tokens))
+    if needed > 0:
+        needed += _NOT_IN_BANK * total(floor_subtract(missing, game.bank))
+    return due, missing, needed
 
 
 @jit
@@ -212,8 +218,7 @@ def write_logits(game, rules_, sharpness, scratch, features, scores, out):
     mover = np.int64(game.player)
     scratch[0] = game
     for action in range(NUM_ACTIONS):
-        word = low if action < _WORD else high
-        if (word >> np.uint64(action % _WORD)) & _ONE == 0:
+        if not rules.contains(low, high, action):
             out[action] = -np.inf
             continue
         scratch[0] = game
@@ -255,20 +260,15 @@ def choose_fast(game, rules_, seed, position, worth):
         return _choose_in_turn(game, seat, high)
     _write_worth_of_bonuses(game, rules_, seat, worth)
     tokens, bonuses = game.tokens[seat], game.bonuses[seat]
-    gold = gold_of(tokens)
     best, best_place, best_missing = 0.0, -1, _NOTHING
     second, second_missing = 0.0, _NOTHING
     buy, buy_place = -np.inf, -1
     noise = hash_seed(seed, CHOICE_STREAM, position)
-    for place in range(NUM_MARKET + MAX_RESERVED):
-        card = _card_at(game, seat, place)
+    for place in range(NUM_PLACES):
+        card = rules.card_at(game, seat, place)
         if card < 0:
             continue
-        due = floor_subtract(CARD_COST[card], bonuses)
-        missing = floor_subtract(due, tokens)
-        needed = max(0, total(missing) - gold)
-        if needed > 0:
-            needed += _NOT_IN_BANK * total(floor_subtract(missing, game.bank))
+        due, missing, needed = _price(game, card, tokens, bonuses)
         points = np.int64(CARD_POINTS[card])
         factor = 1.0 + _NOISE * np.float64(noise & _THREE)
         noise >>= _TWO
@@ -290,14 +290,14 @@ def choose_fast(game, rules_, seed, position, worth):
     take, gain = _choose_take(low, rules_.token_limit - total(tokens), best_missing, second_missing)
     if gain > 0:
         return take
-    if 0 <= best_place < NUM_MARKET and (low >> np.uint64(RESERVE + best_place)) & _ONE != 0:
+    if 0 <= best_place < NUM_MARKET and rules.contains(low, high, RESERVE + best_place):
         return RESERVE + best_place
     if take >= 0:
         return take
     action = 0
-    while action < PASS and (low >> np.uint64(action % _WORD)) & _ONE == 0:
+    while not rules.contains(low, high, action):
         action += 1
-    return action if action < _WORD else PASS
+    return action
 
 
 _NOTHING, _TWO, _THREE = np.uint64(0), np.uint64(2), np.uint64(3)
@@ -314,14 +314,6 @@ _NOT_IN_BANK = 2
 _WIN = 100.0
 _PLAN_DISCOUNT = 0.8 ** (np.arange(1000) / 10)
 """By ten times the tokens missing plus the tokens to be paid."""
-
-
-@jit
-def _card_at(game, seat, place):
-    """Card in a place: the market by level and slot, then the seat's reserves; or -1."""
-    if place >= NUM_MARKET:
-        return np.int64(game.reserved[seat, place - NUM_MARKET])
-    return np.int64(game.market[place // MARKET_SLOTS, place % MARKET_SLOTS])
 
 
 @jit
@@ -348,7 +340,7 @@ def _choose_take(low, room, missing, second_missing):
     """The take that helps a plan most, then another one, and what it is worth; -1 if none."""
     best_take, best_gain = -1, -np.inf
     for action in range(RESERVE):
-        if (low >> np.uint64(action)) & _ONE == 0:
+        if not rules.contains(low, np.uint64(0), action):
             continue
         taken = TAKEN_GEMS[action]
         size = total(taken)
@@ -365,7 +357,7 @@ def _choose_in_turn(game, seat, high):
     """The first noble, the cheapest payment, the return of the token least scarce."""
     if game.phase == Phase.NOBLE:
         noble = NOBLE
-        while (high >> np.uint64(noble - _WORD)) & _ONE == 0:
+        while not rules.contains(np.uint64(0), high, noble):
             noble += 1
         return noble
     if game.phase == Phase.PAY:

@@ -56,10 +56,8 @@ MAX_DEPTH = 128
 UNSTORED = -1
 """In place of a node: the position has none."""
 
-_ONE = np.uint64(1)
 _CANONICAL = np.uint64(0)
 """Seed of the hidden cards in the hash of a position: any, but always the same."""
-_WORD = 64
 
 
 class Selection(NamedTuple):
@@ -183,7 +181,7 @@ def descend(
     while game.end_reason == EndReason.RUNNING and nodes[index].is_expanded and length < MAX_DEPTH:
         node = nodes[index]
         low, high = rules.legal_actions(game, rules_)
-        if forced >= 0 and _has(low, high, forced):
+        if forced >= 0 and rules.contains(low, high, forced):
             action = np.int64(forced)
         else:
             action = select_action(node, low, high, game.player, selection, legal)
@@ -204,21 +202,13 @@ def descend(
 
 
 @jit
-def _has(low, high, action):
-    if action < _WORD:
-        return (low >> np.uint64(action)) & _ONE != 0
-    return (high >> np.uint64(action - _WORD)) & _ONE != 0
-
-
-@jit
 def select_action(node, low, high, player, selection, legal):
     """The legal action of the highest upper bound (PUCT: Rosin 2011, Silver et al. 2017).
 
     The prior counts over the legal actions only; one that has no positive sum there is taken for
     uniform. At least one action must be legal. `legal` (A,) int64 is overwritten.
     """
-    num_legal = _write_actions(low, 0, legal, 0)
-    num_legal = _write_actions(high, _WORD, legal, num_legal)
+    num_legal = rules.list_actions(low, high, legal)
     prior_sum = 0.0
     visits = 0
     for index in range(num_legal):
@@ -239,26 +229,6 @@ def select_action(node, low, high, player, selection, legal):
         if bound > best_bound:
             best_action, best_bound = action, bound
     return best_action
-
-
-_DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
-_DE_BRUIJN_SHIFT = np.uint64(58)
-_BIT_INDEX = np.zeros(64, np.int64)
-for _bit in range(64):
-    _BIT_INDEX[((int(_DE_BRUIJN) << _bit) % 2**64) >> 58] = _bit
-_BIT_INDEX.setflags(write=False)
-"""Index of a single bit, by the top six bits of its product with the de Bruijn sequence."""
-
-
-@jit
-def _write_actions(bits, first, out, size):
-    """Append to `out`, which holds `size` actions, `first` plus the index of each bit."""
-    while bits != 0:
-        lowest = bits & (~bits + _ONE)
-        out[size] = first + _BIT_INDEX[(lowest * _DE_BRUIJN) >> _DE_BRUIJN_SHIFT]
-        size += 1
-        bits &= bits - _ONE
-    return size
 
 
 @jit
@@ -381,7 +351,7 @@ def expand(node, logits, low, high):
     highest = -np.inf
     is_usable = True
     for action in range(NUM_ACTIONS):
-        if _has(low, high, action):
+        if rules.contains(low, high, action):
             is_usable &= logits[action] < np.inf  # not so for a NaN
             highest = max(highest, logits[action])
     for action in range(NUM_ACTIONS):
