@@ -70,27 +70,37 @@ NUM_FEATURES = len(_FEATURES)
 # fmt: off
 _WEIGHTS_2 = (
     (
-        6.029, 2.008, 0.619, 0.324, 0.049, 0.074, -0.056, -0.070,
-        0.240, 0.111, -0.116, 0.061, 1.137, 1.005, 0.049, -0.419,
+        5.808, 2.961, 0.529, 0.403, 0.049, 0.082, -0.100, -0.077,
+        0.280, 0.111, -0.137, 0.066, 0.575, 1.042, 0.052, -0.462,
     ),
     (
-        1.835, 2.006, 0.619, -0.434, -0.028, 0.084, -0.190, -0.332,
-        0.312, -0.037, 0.271, -0.054, -1.254, -0.404, -0.035, -0.898,
+        1.485, 0.685, 0.529, -0.477, -0.150, 0.031, -0.013, -0.291,
+        0.247, -0.037, 0.251, -0.053, -0.590, -0.608, -0.078, -0.696,
     ),
 )
 _WEIGHTS_3 = (
     (
-        5.092, 5.915, 0.730, 0.560, 0.043, 0.114, -0.045, 0.069,
-        0.158, 0.070, -0.055, 0.052, 0.906, 1.037, 0.007, -0.400,
+        5.233, 3.857, 0.815, 0.525, 0.039, 0.102, -0.065, 0.060,
+        0.169, 0.090, -0.082, 0.067, 0.877, 0.633, 0.004, -0.369,
     ),
     (
-        -0.275, -0.706, 0.730, -0.650, -0.072, 0.030, -0.155, -0.363,
-        0.426, -0.013, 0.186, -0.037, -0.981, -0.435, 0.034, -0.889,
+        1.528, 0.022, 0.815, -0.603, -0.119, 0.042, -0.086, -0.313,
+        0.389, -0.029, 0.187, -0.053, -0.847, -0.111, 0.018, -0.857,
+    ),
+)
+_WEIGHTS_4 = (
+    (
+        6.497, 3.491, 1.130, 0.501, 0.023, 0.094, -0.043, 0.154,
+        0.269, 0.061, -0.079, 0.045, 0.936, 1.381, 0.002, -0.374,
+    ),
+    (
+        1.615, 0.021, 1.130, -0.618, 0.020, 0.032, -0.118, -0.244,
+        0.293, 0.014, 0.212, -0.040, -0.873, -1.129, -0.017, -0.667,
     ),
 )
 # fmt: on
 _NO_WEIGHTS = ((0.0,) * NUM_FEATURES,) * 2
-_WEIGHTS = np.array((_NO_WEIGHTS, _NO_WEIGHTS, _WEIGHTS_2, _WEIGHTS_3, _WEIGHTS_3))
+_WEIGHTS = np.array((_NO_WEIGHTS, _NO_WEIGHTS, _WEIGHTS_2, _WEIGHTS_3, _WEIGHTS_4))
 """(5, 2, F) by number of players: how well a seat stands is its features' sum with these weights,
 of which the second counts as the leader nears the target. The softmax over the seats is its share.
 From `benchmarks/fit_search_values.py`."""
@@ -387,42 +397,41 @@ def roll_out(game, rules_, seed, num_decisions, worth, features, out):
 
 
 @jit
-def run_rollouts(
-    nodes, num_nodes, roots, seeds, first, rules_, selection, num_decisions, sharpness, plan
-):
+def run_rollouts(forest_, rules_, selection, num_decisions, sharpness, plan):
     """Make simulations in each of B trees, evaluated by rollouts.
 
     Args:
-        nodes: (B, M) NODE, mutated.
-        num_nodes: (B,) int32, mutated.
-        roots: (B,) GAME.
-        seeds: (B,) uint64.
-        first: (B,) int64, simulations made before from these seeds; mutated.
+        forest_: `Forest` of B trees, mutated.
         rules_: The variant.
         selection: `Selection`.
         num_decisions: Length of a rollout.
+        sharpness: See `write_logits`.
         plan: (B, S) int16, the root's action in each simulation, -1 for a free choice.
     """
-    leaf = roots[:1].copy()
-    scratch = roots[:1].copy()
+    leaf = forest_.roots[:1].copy()
+    scratch = forest_.roots[:1].copy()
     path = np.empty((MAX_DEPTH, 3), np.int32)
+    legal = np.empty(NUM_ACTIONS, np.int64)
     value = np.empty(rules_.num_players)
     logits = np.empty(NUM_ACTIONS)
     worth = np.empty(NUM_COLORS)
     features = np.empty(NUM_FEATURES)
     for row in range(plan.shape[0]):
-        observer = np.int64(roots[row].player)
+        observer = np.int64(forest_.roots[row].player)
+        nodes, priors = forest_.nodes[row], forest_.priors[row]
+        seed = forest_.seeds[row]
         for simulation in range(plan.shape[1]):
-            number = first[row]
-            first[row] += 1
-            tree.begin(roots, row, rules_, seeds[row], number, leaf)
-            nodes[row, 0].visits += 1
+            number = forest_.num_simulations[row]
+            forest_.num_simulations[row] += 1
+            tree.begin(forest_.roots, row, rules_, seed, number, leaf)
+            nodes[0].visits += 1
             index, length = np.int64(0), 0
             forced = plan[row, simulation]
             while True:
                 index, length = tree.descend(
-                    nodes[row],
-                    num_nodes[row : row + 1],
+                    nodes,
+                    priors,
+                    forest_.num_nodes[row : row + 1],
                     observer,
                     rules_,
                     selection,
@@ -436,46 +445,48 @@ def run_rollouts(
                 game = leaf[0]
                 if index == UNSTORED or game.end_reason != EndReason.RUNNING:
                     break
-                node = nodes[row, index]
+                node = nodes[index]
                 # The first visit has no use for a prior, and many nodes have no second one.
                 if node.is_expanded or (node.visits < 2 and index > 0):
                     break
                 write_logits(game, rules_, sharpness, scratch, features, value, logits)
                 low, high = rules.legal_actions(game, rules_)
-                tree.expand(node, logits, low, high)
+                tree.expand(node, priors[index], logits, low, high, legal)
             roll_out(
                 leaf[0],
                 rules_,
-                hash_seed(seeds[row], _ROLLOUT_STREAM, number),
+                hash_seed(seed, _ROLLOUT_STREAM, number),
                 num_decisions,
                 worth,
                 features,
                 value,
             )
-            tree.back_up(nodes[row], path, length, index, value)
+            tree.back_up(nodes, path, length, index, value)
 
 
 @jit
-def expand_roots_by_heuristic(nodes, roots, seeds, rules_, num_decisions, sharpness):
+def expand_roots_by_heuristic(forest_, rules_, num_decisions, sharpness):
     """Give each root that has no prior yet one, and a first value by one rollout."""
-    leaf = roots[:1].copy()
-    scratch = roots[:1].copy()
+    leaf = forest_.roots[:1].copy()
+    scratch = forest_.roots[:1].copy()
     path = np.empty((1, 3), np.int32)
+    legal = np.empty(NUM_ACTIONS, np.int64)
     value = np.empty(rules_.num_players)
     logits = np.empty(NUM_ACTIONS)
     worth = np.empty(NUM_COLORS)
     features = np.empty(NUM_FEATURES)
-    for row in range(roots.shape[0]):
-        node = nodes[row, 0]
+    for row in range(forest_.roots.shape[0]):
+        node = forest_.nodes[row, 0]
         if node.is_expanded:
             continue
-        tree.begin(roots, row, rules_, seeds[row], -1, leaf)
+        seed = forest_.seeds[row]
+        tree.begin(forest_.roots, row, rules_, seed, -1, leaf)
         write_logits(leaf[0], rules_, sharpness, scratch, features, value, logits)
         low, high = rules.legal_actions(leaf[0], rules_)
-        tree.expand(node, logits, low, high)
+        tree.expand(node, forest_.priors[row, 0], logits, low, high, legal)
         node.visits += 1
-        roll_out(leaf[0], rules_, seeds[row], num_decisions, worth, features, value)
-        tree.back_up(nodes[row], path, 0, np.int64(0), value)
+        roll_out(leaf[0], rules_, seed, num_decisions, worth, features, value)
+        tree.back_up(forest_.nodes[row], path, 0, np.int64(0), value)
 
 
 @jit
@@ -504,6 +515,7 @@ def gather_leaves(forest_, rules_, selection, plan, start, leaves, paths, ends, 
             forest_.nodes[row, 0].visits += 1
             index, length = tree.descend(
                 forest_.nodes[row],
+                forest_.priors[row],
                 forest_.num_nodes[row : row + 1],
                 observer,
                 rules_,
@@ -537,8 +549,8 @@ def take_back(forest_, rules_, leaves, paths, ends, logits, shares):
         logits: (B * L, A) float32.
         shares: (B * L, 4) float32 by seat as seen by the mover.
     """
-    num_players = rules_.num_players
-    value = np.empty(num_players)
+    value = np.empty(rules_.num_players)
+    legal = np.empty(NUM_ACTIONS, np.int64)
     for row in range(leaves.shape[0]):
         nodes = forest_.nodes[row]
         for column in range(leaves.shape[1]):
@@ -551,7 +563,8 @@ def take_back(forest_, rules_, leaves, paths, ends, logits, shares):
                 _by_seat(shares[place], game.player, value)
                 if index != UNSTORED and not nodes[index].is_expanded:
                     low, high = rules.legal_actions(game, rules_)
-                    tree.expand(nodes[index], logits[place], low, high)
+                    prior = forest_.priors[row, index]
+                    tree.expand(nodes[index], prior, logits[place], low, high, legal)
             tree.back_up(nodes, paths[row, column], length, index, value)
 
 
@@ -597,26 +610,13 @@ class RolloutEvaluator:
 
     def expand_roots(self, forest: Forest, rules_: Rules) -> None:
         """See `Evaluator`."""
-        expand_roots_by_heuristic(
-            forest.nodes, forest.roots, forest.seeds, rules_, self.num_decisions, self.sharpness
-        )
+        expand_roots_by_heuristic(forest, rules_, self.num_decisions, self.sharpness)
 
     def simulate(
         self, forest: Forest, rules_: Rules, selection: Selection, plan: np.ndarray
     ) -> None:
         """See `Evaluator`."""
-        run_rollouts(
-            forest.nodes,
-            forest.num_nodes,
-            forest.roots,
-            forest.seeds,
-            forest.num_simulations,
-            rules_,
-            selection,
-            self.num_decisions,
-            self.sharpness,
-            plan,
-        )
+        run_rollouts(forest, rules_, selection, self.num_decisions, self.sharpness, plan)
 
 
 class NetworkEvaluator:
@@ -636,10 +636,11 @@ class NetworkEvaluator:
         """See `Evaluator`."""
         rows = np.flatnonzero(forest.nodes["is_expanded"][:, 0] == 0)
         if len(rows):
-            alone = forest._replace(nodes=forest.nodes[:, :1])
+            alone = forest._replace(nodes=forest.nodes[:, :1], priors=forest.priors[:, :1])
             some = Forest(*(field[rows] for field in alone))
-            self._walk(some, rules_, Selection(), np.full((len(rows), 1), -1, np.int16), 0, 1)
+            self.simulate(some, rules_, Selection(), np.full((len(rows), 1), -1, np.int16))
             forest.nodes[rows, 0] = some.nodes[:, 0]
+            forest.priors[rows, 0] = some.priors[:, 0]
 
     def simulate(
         self, forest: Forest, rules_: Rules, selection: Selection, plan: np.ndarray
@@ -647,24 +648,22 @@ class NetworkEvaluator:
         """See `Evaluator`."""
         num_trees, num_simulations = plan.shape
         at_once = max(1, min(self.batch_size // num_trees, num_simulations))
+        evaluate = self.evaluate_for(rules_)
+        size = num_trees * at_once
+        leaves = np.zeros(size, GAME)
+        paths = np.empty((size, MAX_DEPTH, 3), np.int32)
+        ends = np.empty((size, 2), np.int64)
+        observation = np.empty((size, OBSERVATION_SIZE), np.float32)
         for start in range(0, num_simulations, at_once):
-            end = min(start + at_once, num_simulations)
-            self._walk(forest, rules_, selection, plan, start, end)
-
-    def _walk(
-        self,
-        forest: Forest,
-        rules_: Rules,
-        selection: Selection,
-        plan: np.ndarray,
-        start: int,
-        end: int,
-    ) -> None:
-        num_trees, at_once = len(forest.roots), end - start
-        leaves = np.zeros((num_trees, at_once), GAME)
-        paths = np.empty((num_trees, at_once, MAX_DEPTH, 3), np.int32)
-        ends = np.empty((num_trees, at_once, 2), np.int64)
-        observation = np.empty((num_trees * at_once, OBSERVATION_SIZE), np.float32)
-        gather_leaves(forest, rules_, selection, plan, start, leaves, paths, ends, observation)
-        logits, shares = self.evaluate_for(rules_)(observation)
-        take_back(forest, rules_, leaves, paths, ends, np.asarray(logits), np.asarray(shares))
+            number = min(at_once, num_simulations - start)
+            # Contiguous also where there are fewer at the end: other strides would compile anew.
+            rows = num_trees * number
+            walk = (
+                leaves[:rows].reshape(num_trees, number),
+                paths[:rows].reshape(num_trees, number, MAX_DEPTH, 3),
+                ends[:rows].reshape(num_trees, number, 2),
+            )
+            seen = observation[:rows]
+            gather_leaves(forest, rules_, selection, plan, start, *walk, seen)
+            logits, shares = map(np.asarray, evaluate(seen))
+            take_back(forest, rules_, *walk, logits, shares)

@@ -30,6 +30,7 @@ from splendor_env.search.tree import (
     hash_roots,
     new_forest,
     start_tree,
+    write_root_edges,
 )
 
 GUMBEL_LIMIT = 64
@@ -38,7 +39,7 @@ GUMBEL_LIMIT = 64
 _TREE_STREAM = 8
 _NOISE_STREAM = 9
 _NODES_AT_ONCE = 1 << 18
-"""Places in the trees that are searched together: 350 MB."""
+"""Places in the trees that are searched together: 105 MB."""
 _NODES_KEPT = 1 << 18
 """Nodes kept between decisions; of the games not asked about for longest they are dropped."""
 _SIMULATIONS_BEFORE_A_LOOK = 8
@@ -123,7 +124,7 @@ class Search:
         self.settings = settings
         self._seed = np.uint64(seed % 2**64)
         self._rules: Rules | None = None
-        self._kept: dict[int, list[np.ndarray]] = {}
+        self._kept: dict[int, list[_Tree]] = {}
         self._forest = new_forest(0, 0)
         self._pool = ThreadPoolExecutor(settings.threads) if settings.threads > 1 else None
 
@@ -194,12 +195,12 @@ class Search:
         num_trees = len(roots)
         hashes = np.empty(num_trees, np.uint64)
         hash_roots(roots, self._rules, hashes)
-        found: list[tuple[np.ndarray, int] | None] = [None] * num_trees
+        found: list[tuple[_Tree, int] | None] = [None] * num_trees
         if game_id is not None:
             for row, key in enumerate(np.repeat(game_id, num_copies)):
                 found[row] = self._find(int(key), row % num_copies, hashes[row])
         most_kept = max(
-            (int(nodes["visits"][start]) for nodes, start in filter(None, found)), default=0
+            (int(kept.nodes["visits"][start]) for kept, start in filter(None, found)), default=0
         )
         num_places = min(num_places + most_kept, self.settings.max_nodes)
         forest = self._room(num_trees, num_places)
@@ -212,7 +213,9 @@ class Search:
                 start_tree(forest.nodes[row], hashes[row])
                 forest.num_nodes[row] = 1
             else:
-                forest.num_nodes[row] = copy_subtree(*kept, forest.nodes[row], queue)
+                forest.num_nodes[row] = copy_subtree(
+                    *kept[0], kept[1], forest.nodes[row], forest.priors[row], queue
+                )
         return forest
 
     def _room(self, num_trees: int, num_places: int) -> Forest:
@@ -222,29 +225,39 @@ class Search:
             self._forest = new_forest(0, 0)  # frees the memory before asking for more
             self._forest = new_forest(max(trees, num_trees), max(places, num_places))
         forest = self._forest.rows(0, num_trees)
-        return forest._replace(nodes=forest.nodes[:, :num_places])
+        return forest._replace(
+            nodes=forest.nodes[:, :num_places], priors=forest.priors[:, :num_places]
+        )
 
-    def _find(
-        self, key: int, copy: int, information_hash: np.uint64
-    ) -> tuple[np.ndarray, int] | None:
+    def _find(self, key: int, copy: int, information_hash: np.uint64) -> "tuple[_Tree, int] | None":
         """The nodes kept of a game, and which of them is this position."""
         trees = self._kept.get(key, [])
         if copy >= len(trees):
             return None
-        start = find_root(trees[copy], information_hash)
+        start = find_root(trees[copy].nodes, information_hash)
         return None if start < 0 else (trees[copy], start)
 
     def _keep(self, forest: Forest, game_id: np.ndarray, num_copies: int) -> None:
         for index, key in enumerate(game_id):
             self._kept.pop(int(key), None)  # to become the youngest
             self._kept[int(key)] = [
-                forest.nodes[row, : forest.num_nodes[row]].copy()
+                _Tree(
+                    forest.nodes[row, : forest.num_nodes[row]].copy(),
+                    forest.priors[row, : forest.num_nodes[row]].copy(),
+                )
                 for row in range(index * num_copies, (index + 1) * num_copies)
             ]
-        number = sum(len(nodes) for trees in self._kept.values() for nodes in trees)
+        number = sum(len(kept.nodes) for trees in self._kept.values() for kept in trees)
         while number > _NODES_KEPT:
             oldest = self._kept.pop(next(iter(self._kept)))
-            number -= sum(map(len, oldest))
+            number -= sum(len(kept.nodes) for kept in oldest)
+
+
+class _Tree(NamedTuple):
+    """What is kept of a search: nodes (n,) NODE and their priors (n, A)."""
+
+    nodes: np.ndarray
+    priors: np.ndarray
 
 
 @jit
@@ -273,7 +286,19 @@ class _Part:
         self.root = forest.nodes[:, 0]
         self.mover = forest.roots["player"]
         self.noise = np.zeros(legal.shape)
-        self.kept_visits = np.where(legal, self.root["edge_visits"], 0)
+        self.kept_visits, _ = self.edges()
+
+    def edges(self) -> tuple[np.ndarray, np.ndarray]:
+        """Visits (B, A) int64 of the roots' legal actions, and sums of their values, float64."""
+        visits = np.empty(self.legal.shape, np.int64)
+        value = np.empty(self.legal.shape)
+        write_root_edges(self.forest.nodes, visits, value)
+        return np.where(self.legal, visits, 0), value
+
+    @property
+    def prior(self) -> np.ndarray:
+        """Of the roots (B, A)."""
+        return self.forest.priors[:, 0]
 
     def search(self) -> None:
         """Make all simulations."""
@@ -338,13 +363,12 @@ class _Part:
 
     def scores(self) -> np.ndarray:
         """By which the candidates are ranked (B, A)."""
-        visits = self.root["edge_visits"]
-        q = np.where(visits > 0, self.root["edge_value"] / np.maximum(visits, 1), 0.0)
+        visits, values = self.edges()
         value = self.root["value"][np.arange(len(self.mover)), self.mover]
         return self.noise + improve(
-            log_normalized(self.root["prior"], self.legal),
+            log_normalized(self.prior, self.legal),
             visits,
-            q,
+            values / np.maximum(visits, 1),
             value / self.root["visits"],
             self.legal,
             self.settings.c_visit,
@@ -361,16 +385,16 @@ def _summarize(
         array = np.concatenate(list(arrays))
         return array.reshape(-1, num_copies, *array.shape[1:])
 
-    def of_roots(name: str) -> np.ndarray:
-        return by_game(part.root[name] for part in parts)
-
     legal = by_game(part.legal for part in parts)[:, 0]
     mover = by_game(part.mover for part in parts)[:, 0]
-    visits = np.where(legal, of_roots("edge_visits").sum(1, dtype=np.int64), 0)
-    q = of_roots("edge_value").sum(1, dtype=np.float64) / np.maximum(visits, 1)
-    value = of_roots("value").sum(1)[:, :num_players] / of_roots("visits").sum(1)[:, None]
+    all_visits, all_values = zip(*(part.edges() for part in parts), strict=True)
+    visits = by_game(all_visits).sum(1)
+    q = by_game(all_values).sum(1) / np.maximum(visits, 1)
+    root_visits = by_game(part.root["visits"] for part in parts).sum(1)
+    value = by_game(part.root["value"] for part in parts).sum(1)[:, :num_players]
+    value = value / root_visits[:, None]
     scores = improve(
-        log_normalized(of_roots("prior")[:, 0], legal),
+        log_normalized(by_game(part.prior for part in parts)[:, 0], legal),
         visits,
         q,
         value[np.arange(len(mover)), mover],

@@ -13,6 +13,7 @@ from splendor_env.core.observation import OBSERVATION_SIZE
 from splendor_env.core.state import EndReason, Phase, SplendorError, standard
 from splendor_env.search.evaluators import NetworkEvaluator, RolloutEvaluator
 from splendor_env.search.mcts import Search, SearchAgent, Settings
+from splendor_env.search.tree import find_root, hash_roots, write_root_edges
 
 ROLLOUTS = RolloutEvaluator()
 BLIND = {"card": "K33530", "blind": True}
@@ -248,21 +249,22 @@ def test_kept_tree_has_the_statistics_of_the_descendant(evaluator):
     greedy = make_agent("greedy").act(batch.games, rules, ids)
     batch.step(np.where(is_same_seat, -1, greedy).astype(np.int32))
     is_usable = (batch.games["player"] == games["player"]) & (batch.games["end_reason"] == 0)
-    trees = {key: trees[0].copy() for key, trees in search._kept.items()}
-    from splendor_env.search.tree import find_root, hash_roots
-
+    trees = {key: trees[0] for key, trees in search._kept.items()}
     hashes = np.empty(len(games), np.uint64)
     hash_roots(batch.games, rules, hashes)
     second = search.run(batch.games[is_usable], rules, ids[is_usable])
     found = 0
     for row, key in enumerate(ids[is_usable]):
-        start = find_root(trees[key], hashes[key])
-        kept = 0
+        start = find_root(trees[key].nodes, hashes[key])
+        kept = np.zeros((1, NUM_ACTIONS), np.int64)
         if start >= 0:
             found += 1
-            kept = trees[key]["edge_visits"][start].sum()
-            assert (second.visits[row] >= trees[key]["edge_visits"][start]).all()
-        assert second.visits[row].sum() == kept + 300
+            # Of the edges of any node, as if it were the first.
+            from_there = trees[key].nodes.copy()
+            from_there[0] = from_there[start]
+            write_root_edges(from_there[None], kept, np.empty((1, NUM_ACTIONS)))
+            assert (second.visits[row] >= kept[0]).all()
+        assert second.visits[row].sum() == kept.sum() + 300
     assert found > 0
 
 
