@@ -2,8 +2,9 @@
 
     python benchmarks/yardstick.py ../shared/yardstick --players 2 --agent greedy --games 1000
 
-As a spec: `benchmarks.yardstick:PATH`, a file or the folder of all three. Arg-max of the policy;
-`evaluate` gives policy and values to a search. Its rules differ from ours:
+As a spec: `benchmarks.yardstick:PATH`, a file or the folder of all three, plays the arg-max of the
+policy, `mcts:sims=800,eval=benchmarks.yardstick:PATH` our search on its policy and values. Its
+rules differ from ours:
 
 - It never holds more than ten tokens. A reserve at ten takes the gold and returns it. Takes above
   ten are masked; with rules that always ask for three, "take W" at nine is take three, return two.
@@ -366,7 +367,7 @@ class YardstickAgent:
                 return RETURN + color
         return unplanned
 
-    def evaluate(self, games: np.ndarray, rules: Rules) -> tuple[np.ndarray, np.ndarray]:
+    def evaluate_games(self, games: np.ndarray, rules: Rules) -> tuple[np.ndarray, np.ndarray]:
         """What it says of positions, for a search.
 
         Takes above ten tokens have no probability. Inside a turn (return, noble, payment) the

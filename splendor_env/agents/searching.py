@@ -1,13 +1,20 @@
 """Search agents from their specs, such as `mcts:sims=200` and `lookahead:eval=pretrained`."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from splendor_env.agents.onnx import OnnxAgent, PretrainedAgent
 from splendor_env.core.state import Rules, SplendorError
-from splendor_env.search.evaluators import Evaluate, NetworkEvaluator, RolloutEvaluator
+from splendor_env.search.evaluators import (
+    Evaluate,
+    Evaluator,
+    NetworkEvaluator,
+    PositionEvaluator,
+    RolloutEvaluator,
+)
 from splendor_env.search.lookahead import LookaheadAgent
 from splendor_env.search.mcts import Search, SearchAgent, Settings
 from splendor_env.search.tree import Selection
@@ -19,7 +26,7 @@ MakeAgent = Callable[[str, int], Any]
 _TREE_KEYS = {
     "sims": "simulations for each decision",
     "ms": "milliseconds for each decision, in place of sims",
-    "eval": f"{ROLLOUTS}, pretrained, onnx:FILE, or another agent that has `evaluate`",
+    "eval": f"{ROLLOUTS}, pretrained, onnx:FILE, or an agent with `evaluate` or `evaluate_games`",
     "threads": "threads",
     "root": "puct or gumbel",
     "c_puct": "weight of the prior",
@@ -67,7 +74,7 @@ def make_mcts(argument: str, seed: int, make_agent: MakeAgent) -> SearchAgent:
     elif "depth" in options:
         raise SplendorError(f"agent {spec!r}: depth is for eval={ROLLOUTS}")
     else:
-        evaluator = NetworkEvaluator(_evaluate_for(spec, source, seed, make_agent))
+        evaluator = _evaluator(spec, source, seed, make_agent)
     return SearchAgent(spec, Search(evaluator, settings, seed))
 
 
@@ -83,18 +90,23 @@ def make_lookahead(argument: str, seed: int, make_agent: MakeAgent) -> Lookahead
         raise SplendorError(f"agent {spec!r} needs eval={_LOOKAHEAD_KEYS['eval']}")
     return LookaheadAgent(
         spec,
-        _evaluate_for(spec, options["eval"], seed, make_agent),
+        _evaluate_for(spec, options["eval"], make_agent(options["eval"], seed)),
         num_samples=_integer(spec, options, "samples", 2, 1, 1000),
         c_q=_number(spec, options, "c", 100.0, 0.0, 1e6),
         seed=seed,
     )
 
 
-def _evaluate_for(
-    spec: str, source: str, seed: int, make_agent: MakeAgent
-) -> Callable[[Rules], Evaluate]:
-    """How to judge positions by an agent's network, given the rules."""
+def _evaluator(spec: str, source: str, seed: int, make_agent: MakeAgent) -> Evaluator:
+    """What judges leaves by the agent `source`."""
     agent = make_agent(source, seed)
+    if callable(getattr(agent, "evaluate_games", None)):
+        return PositionEvaluator(lambda rules: partial(agent.evaluate_games, rules=rules))
+    return NetworkEvaluator(_evaluate_for(spec, source, agent))
+
+
+def _evaluate_for(spec: str, source: str, agent: Any) -> Callable[[Rules], Evaluate]:
+    """How to judge positions by an agent's network, given the rules."""
     if isinstance(agent, PretrainedAgent):
         return lambda rules: _checked(agent.policy(rules.num_players), rules)
     if isinstance(agent, OnnxAgent):

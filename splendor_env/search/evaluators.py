@@ -665,5 +665,25 @@ class NetworkEvaluator:
             )
             seen = observation[:rows]
             gather_leaves(forest, rules_, selection, plan, start, *walk, seen)
-            logits, shares = map(np.asarray, evaluate(seen))
+            logits, shares = map(np.asarray, self._judge(leaves[:rows], seen, evaluate))
             take_back(forest, rules_, *walk, logits, shares)
+
+    def _judge(
+        self, leaves: np.ndarray, observation: np.ndarray, evaluate: Callable
+    ) -> tuple[np.ndarray, np.ndarray]:
+        return evaluate(observation)
+
+
+class PositionEvaluator(NetworkEvaluator):
+    """Asks a judge that reads positions themselves, with hidden cards as imagined.
+
+    Args:
+        evaluate_for: Gives for the rules of a game what answers (B,) GAME as `Evaluate` would;
+            games that are over are among them, and what it says of those is not used.
+        batch_size: See `NetworkEvaluator`.
+    """
+
+    def _judge(
+        self, leaves: np.ndarray, observation: np.ndarray, evaluate: Callable
+    ) -> tuple[np.ndarray, np.ndarray]:
+        return evaluate(leaves)

@@ -372,7 +372,7 @@ def test_evaluate_gives_probabilities_of_legal_actions_and_shares(num_players):
     num_in_turn = 0
     for _ in range(60):
         before = batch.games.copy()
-        log_probability, share = agent.evaluate(batch.games, rules)
+        log_probability, share = agent.evaluate_games(batch.games, rules)
         assert (batch.games == before).all()
         probability = np.exp(log_probability)
         assert np.allclose(probability.sum(1), 1, atol=1e-4)
@@ -397,11 +397,11 @@ def test_evaluate_sees_results_from_the_seat_to_move():
     fields = {"nobles": ["00044", "00440"], "phase": "noble", "player": 2}
     game = Game.from_dict({"seats": [*rivals, mover], **fields})
     agent = YardstickAgent(FOLDER)
-    log_probability, share = agent.evaluate(game.games, game.rules)
+    log_probability, share = agent.evaluate_games(game.games, game.rules)
     assert np.exp(log_probability[0, ACTION_NAMES.index("noble 1")]) == 1
     assert share.tolist() == [[1, 0, 0]]
     game.push("noble 1")
-    log_probability, share = agent.evaluate(game.games, game.rules)
+    log_probability, share = agent.evaluate_games(game.games, game.rules)
     assert (log_probability == -np.inf).all()
     assert share.tolist() == [[1, 0, 0]]
 
@@ -413,7 +413,7 @@ def test_a_return_is_valued_after_the_turn_from_the_seat_that_returns(num_player
     seat = {"tokens": {"W": 3, "U": 3, "G": 3, "R": 2}, "points": 14, "bonuses": {"W": 7, "K": 7}}
     others = [{"points": 1}] * (num_players - 1)
     game = Game.from_dict({"seats": [seat, *others], "phase": "return", "round": 20})
-    _, share = YardstickAgent(FOLDER).evaluate(game.games, game.rules)
+    _, share = YardstickAgent(FOLDER).evaluate_games(game.games, game.rules)
     assert share[0, 0] > 0.65
 
 
