@@ -7,7 +7,7 @@ taken in turn and halved (Danihelka et al. 2022, "Policy improvement by planning
 """
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -20,7 +20,7 @@ from splendor_env.core.actions import NUM_ACTIONS
 from splendor_env.core.batch import write_action_masks
 from splendor_env.core.random import hash_seed
 from splendor_env.core.state import EndReason, Rules, SplendorError
-from splendor_env.search.evaluators import Evaluator
+from splendor_env.search.evaluators import Evaluator, NetworkEvaluator
 from splendor_env.search.policy import improve, log_normalized, softmax
 from splendor_env.search.tree import (
     Forest,
@@ -34,7 +34,7 @@ from splendor_env.search.tree import (
 )
 
 GUMBEL_LIMIT = 64
-"""Most simulations with which, by default, the root halves its candidates."""
+"""Most simulations of rollouts with which, by default, the root halves its candidates."""
 
 _TREE_STREAM = 8
 _NOISE_STREAM = 9
@@ -54,8 +54,9 @@ class Settings:
         num_simulations: In each game for each decision; those of a kept tree come on top.
         milliseconds: If not 0, the time for each decision of one game in place of their number.
         selection: Below the root, and at the root without Gumbel.
-        gumbel: Whether the root halves its candidates; None: with a number of simulations of at
-            most `GUMBEL_LIMIT`.
+        gumbel: Whether the root halves its candidates; None: if a network judges, or with at most
+            `GUMBEL_LIMIT` simulations. Many rollouts are better spent by PUCT, whose means over
+            more visits do not depend on luck as much.
         num_candidates: Actions that the halving starts with.
         gumbel_scale: Of the noise on the root's logits: 1 to explore in training, 0 to play.
         c_visit, c_scale: Weight of values against logarithms of priors, see `policy.improve`.
@@ -77,13 +78,6 @@ class Settings:
     max_nodes: int = 1 << 16
     reuse: bool = True
 
-    @property
-    def is_gumbel(self) -> bool:
-        """Whether the root halves its candidates."""
-        if self.gumbel is None:
-            return self.milliseconds == 0 and self.num_simulations <= GUMBEL_LIMIT
-        return self.gumbel
-
 
 class SearchResult(NamedTuple):
     """What a search says of B games, by action and by absolute seat."""
@@ -103,6 +97,9 @@ class SearchResult(NamedTuple):
 class Search:
     """Searches games, and keeps the trees of those that it may be asked about again.
 
+    Attributes:
+        is_gumbel: Whether the root halves its candidates.
+
     Args:
         evaluator: Judges leaves.
         settings: What to do.
@@ -118,10 +115,12 @@ class Search:
         for name, least in lowest.items():
             if getattr(settings, name) < least:
                 raise SplendorError(f"{name} must be at least {least}")
-        if settings.is_gumbel and settings.milliseconds:
-            raise SplendorError("with milliseconds there is no number of candidates to halve")
         self.evaluator = evaluator
         self.settings = settings
+        self.is_gumbel = settings.gumbel
+        if settings.gumbel is None:
+            is_small = not settings.milliseconds and settings.num_simulations <= GUMBEL_LIMIT
+            self.is_gumbel = is_small or isinstance(evaluator, NetworkEvaluator)
         self._seed = np.uint64(seed % 2**64)
         self._rules: Rules | None = None
         self._kept: dict[int, list[_Tree]] = {}
@@ -176,7 +175,7 @@ class Search:
         threads = min(settings.threads, num_trees)
         cuts = [num_trees * k // threads for k in range(threads + 1)]
         parts = [
-            _Part(self.evaluator, settings, rules, forest.rows(start, end), legal[start:end])
+            _Part(self, rules, forest.rows(start, end), legal[start:end])
             for start, end in pairwise(cuts)
         ]
         if self._pool is None or threads == 1:
@@ -186,7 +185,7 @@ class Search:
             list(self._pool.map(_Part.search, parts))
         if game_id is not None:
             self._keep(forest, game_id, num_copies)
-        return _summarize(parts, settings, rules.num_players, num_copies)
+        return _summarize(parts, self, rules.num_players, num_copies)
 
     def _plant(
         self, roots: np.ndarray, game_id: np.ndarray | None, num_copies: int, num_places: int
@@ -270,16 +269,10 @@ def write_tree_seeds(hashes, seed, num_copies, out):
 class _Part:
     """The trees of one thread, and what their roots say."""
 
-    def __init__(
-        self,
-        evaluator: Evaluator,
-        settings: Settings,
-        rules: Rules,
-        forest: Forest,
-        legal: np.ndarray,
-    ) -> None:
-        self.evaluator = evaluator
-        self.settings = settings
+    def __init__(self, search: Search, rules: Rules, forest: Forest, legal: np.ndarray) -> None:
+        self.evaluator = search.evaluator
+        self.settings = search.settings
+        self.is_gumbel = search.is_gumbel
         self.rules = rules
         self.forest = forest
         self.legal = legal
@@ -303,12 +296,13 @@ class _Part:
     def search(self) -> None:
         """Make all simulations."""
         self.evaluator.expand_roots(self.forest, self.rules)
-        if self.settings.is_gumbel:
+        settings = self.settings
+        if self.is_gumbel:
             self._halve()
-        elif self.settings.milliseconds:
-            self._simulate_in_time()
+        elif settings.milliseconds:
+            self._in_time(self._simulate, settings.milliseconds)
         else:
-            self._simulate(self.settings.num_simulations)
+            self._simulate(settings.num_simulations)
 
     def _simulate(self, number: int) -> None:
         self._follow(np.full((len(self.mover), number), -1, np.int16))
@@ -316,43 +310,62 @@ class _Part:
     def _follow(self, plan: np.ndarray) -> None:
         self.evaluator.simulate(self.forest, self.rules, self.settings.selection, plan)
 
-    def _simulate_in_time(self) -> None:
-        """Share out the time of all games, looking at the clock ever more often."""
-        now = time.perf_counter()
-        end = now + self.settings.milliseconds / 1000 * len(self.mover)
-        number = _SIMULATIONS_BEFORE_A_LOOK
+    def _in_time(
+        self, simulate: Callable[[int], None], milliseconds: float, multiple: int = 1
+    ) -> int:
+        """Simulate for the time of all games, looking at the clock ever more often.
+
+        Args:
+            simulate: Makes so many simulations in each game.
+            milliseconds: For each game.
+            multiple: The number is always one of this.
+
+        Returns:
+            Simulations made in each game.
+        """
+        least = -(-_SIMULATIONS_BEFORE_A_LOOK // multiple) * multiple
+        start = time.perf_counter()
+        end = start + milliseconds / 1000 * len(self.mover)
+        made, number = 0, least
         while True:
-            before = now
-            self._simulate(number)
+            simulate(number)
+            made += number
             now = time.perf_counter()
-            possible = int((end - now) / (now - before) * number)
-            if possible < _SIMULATIONS_BEFORE_A_LOOK:
-                break
-            number = max(_SIMULATIONS_BEFORE_A_LOOK, possible // 2)
+            possible = int((end - now) / (now - start) * made)
+            if possible < least:
+                return made
+            number = max(least, possible // 2 // multiple * multiple)
 
     def _halve(self) -> None:
-        """Sequential halving: half of the candidates stay after each phase of equal length."""
+        """Sequential halving: half of the candidates stay after each of equally long phases."""
         settings, num_legal = self.settings, self.legal.sum(1)
         self._draw_noise()
-        num_candidates = min(settings.num_candidates, settings.num_simulations)
+        num_candidates = settings.num_candidates
+        if not settings.milliseconds:
+            num_candidates = min(num_candidates, settings.num_simulations)
         num_phases = max(1, (num_candidates - 1).bit_length())
         in_play = self.legal
         left = settings.num_simulations
         for phase in range(num_phases):
             candidates = np.minimum(max(1, num_candidates >> phase), num_legal)
             most = int(candidates.max())
-            each = max(1, settings.num_simulations // (num_phases * most))
-            number = left if phase == num_phases - 1 else min(left, each * most)
-            if number == 0:
-                break
-            left -= number
             ranked = np.where(in_play, self.scores(), -np.inf)
-            order = np.argsort(-ranked, axis=1, kind="stable")
-            turn = np.arange(number) % candidates[:, None]
-            plan = np.take_along_axis(order, turn, 1)
-            self._follow(plan.astype(np.int16))
+            turns = _Turns(np.argsort(-ranked, axis=1, kind="stable"), candidates)
+            if settings.milliseconds:
+                number = self._in_time(
+                    lambda count, turns=turns: self._follow(turns.take(count)),
+                    settings.milliseconds / num_phases,
+                    most,
+                )
+            else:
+                each = max(1, settings.num_simulations // (num_phases * most))
+                number = left if phase == num_phases - 1 else min(left, each * most)
+                if number == 0:
+                    break
+                left -= number
+                self._follow(turns.take(number))
             in_play = np.zeros_like(self.legal)
-            np.put_along_axis(in_play, plan, True, 1)
+            np.put_along_axis(in_play, turns.first(min(number, most)), True, 1)
 
     def _draw_noise(self) -> None:
         scale = self.settings.gumbel_scale
@@ -376,10 +389,36 @@ class _Part:
         )
 
 
+class _Turns:
+    """Candidates of each game that take turns.
+
+    Args:
+        order: (B, A) actions, the candidates first.
+        candidates: (B,) how many they are.
+    """
+
+    def __init__(self, order: np.ndarray, candidates: np.ndarray) -> None:
+        self.order = order
+        self.candidates = candidates
+        self.taken = 0
+
+    def take(self, number: int) -> np.ndarray:
+        """Actions (B, number) int16 of the next simulations."""
+        turn = np.arange(self.taken, self.taken + number) % self.candidates[:, None]
+        self.taken += number
+        return np.take_along_axis(self.order, turn, 1).astype(np.int16)
+
+    def first(self, number: int) -> np.ndarray:
+        """Actions (B, number) that had the first turns."""
+        turn = np.arange(number) % self.candidates[:, None]
+        return np.take_along_axis(self.order, turn, 1)
+
+
 def _summarize(
-    parts: list[_Part], settings: Settings, num_players: int, num_copies: int
+    parts: list[_Part], search: Search, num_players: int, num_copies: int
 ) -> SearchResult:
     """Add up the copies of each game, and choose."""
+    settings = search.settings
 
     def by_game(arrays: Iterable[np.ndarray]) -> np.ndarray:
         array = np.concatenate(list(arrays))
@@ -402,7 +441,7 @@ def _summarize(
         settings.c_visit,
         settings.c_scale,
     )
-    if settings.is_gumbel:
+    if search.is_gumbel:
         noise = by_game(part.noise for part in parts)[:, 0]
         new_visits = visits - by_game(part.kept_visits for part in parts).sum(1)
         new_visits[~legal] = -1

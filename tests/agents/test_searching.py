@@ -66,15 +66,18 @@ def test_every_option_of_mcts_reaches_the_search():
 
 def test_mcts_without_options_is_200_simulations_of_rollouts():
     for spec in ("mcts", "mcts:", "mcts:eval=rollouts"):
-        settings = make_agent(spec).search.settings
-        assert (settings.num_simulations, settings.is_gumbel) == (200, False)
+        search = make_agent(spec).search
+        assert (search.settings.num_simulations, search.is_gumbel) == (200, False)
 
 
-def test_mcts_halves_its_candidates_by_default_up_to_64_simulations():
-    assert make_agent("mcts:sims=64").search.settings.is_gumbel
-    assert not make_agent("mcts:sims=65").search.settings.is_gumbel
-    assert not make_agent("mcts:sims=64,root=puct").search.settings.is_gumbel
-    assert not make_agent("mcts:ms=5").search.settings.is_gumbel
+def test_mcts_halves_its_candidates_with_a_network_or_up_to_64_simulations():
+    assert make_agent("mcts:sims=64").search.is_gumbel
+    assert not make_agent("mcts:sims=65").search.is_gumbel
+    assert not make_agent("mcts:sims=64,root=puct").search.is_gumbel
+    assert not make_agent("mcts:ms=5").search.is_gumbel
+    assert make_agent("mcts:sims=800,eval=pretrained").search.is_gumbel
+    assert make_agent("mcts:ms=5,eval=pretrained").search.is_gumbel
+    assert not make_agent("mcts:sims=8,root=puct,eval=pretrained").search.is_gumbel
 
 
 def test_milliseconds_take_the_place_of_simulations():
@@ -124,7 +127,6 @@ def test_own_agents_judge_by_observations_or_by_positions(judges, name):
         ("mcts:eval=nobody", ["unknown agent 'nobody'"]),
         ("mcts:eval=greedy", ["'greedy' cannot evaluate positions"]),
         ("mcts:eval=own.judges:none", ["'own.judges:none' cannot evaluate positions"]),
-        ("mcts:ms=5,root=gumbel", ["milliseconds"]),
         ("lookahead", ["needs eval="]),
         ("lookahead:samples=2", ["needs eval="]),
         ("lookahead:eval=random", ["'random' cannot evaluate positions"]),

@@ -280,17 +280,29 @@ def test_trees_are_forgotten_with_their_games():
     assert set(agent.search._kept) == {0, 1}
 
 
+@ROOTS
 @pytest.mark.parametrize("num_games", [1, 3])
-def test_time_is_kept(num_games):
+def test_time_is_kept(num_games, gumbel):
     rules = standard(2)
     games = positions(rules)[:num_games]
-    search = Search(ROLLOUTS, Settings(milliseconds=100), 1)
+    search = Search(ROLLOUTS, Settings(milliseconds=100, gumbel=gumbel), 1)
     search.run(games, rules)  # compiles
     start = time.perf_counter()
     result = search.run(games, rules)
     seconds = time.perf_counter() - start
     assert 0.05 * num_games < seconds < 0.3 * num_games + 0.3
     assert (result.visits.sum(1) > 100).all()
+
+
+def test_halving_in_time_ends_with_two_candidates_visited_equally_often():
+    rules = standard(2)
+    games = positions(rules)[:4]
+    result = Search(ROLLOUTS, Settings(milliseconds=30, gumbel=True), 1).run(games, rules)
+    most = np.sort(result.visits, 1)[:, ::-1]
+    assert (most[:, 0] == most[:, 1]).all()
+    assert (most[:, 1] > most[:, 2]).all()
+    assert ((most > 0).sum(1) <= 16).all()
+    assert (result.visits[np.arange(4), result.action] == most[:, 0]).all()
 
 
 def test_several_threads_search_one_game_in_trees_of_their_own():
