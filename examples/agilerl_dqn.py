@@ -26,7 +26,7 @@ from splendor_env.agents import make_agent
 from splendor_env.core.batch import observe_movers
 from splendor_env.core.state import standard
 from splendor_env.envs.vector import SplendorVectorEnv
-from splendor_env.evaluation.arena import play_match
+from splendor_env.evaluation import play_match
 
 # Games to 5 points instead of 15: shorter, and the result says more about each decision.
 RULES = standard(2)._replace(target_points=5)

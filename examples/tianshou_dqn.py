@@ -36,7 +36,7 @@ from splendor_env.core.batch import observe_movers
 from splendor_env.core.observation import OBSERVATION_SIZE
 from splendor_env.core.state import standard
 from splendor_env.envs.aec import raw_env
-from splendor_env.evaluation.arena import play_match
+from splendor_env.evaluation import play_match
 
 # Games to 5 points instead of 15: 90 decisions instead of 160, and the result says more about each.
 RULES = standard(2)._replace(target_points=5)

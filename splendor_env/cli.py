@@ -24,6 +24,7 @@ from splendor_env.core.state import resolve_rules
 
 if TYPE_CHECKING:
     from splendor_env.evaluation import MatchResult
+    from splendor_env.evaluation.match import SprtResult
 
 _REPORT_GAMES = 1000
 """Games against each opponent in the evaluation after training."""
@@ -172,6 +173,8 @@ def _training(module: str) -> ModuleType:
     epilog=_epilog(
         "evaluate greedy --against random",
         "evaluate ppo:runs/quickstart --against random --against greedy --json out.json",
+        "evaluate pretrained --against greedy --players 3 --seats rest",
+        "evaluate mcts:sims=200 --against pretrained --jobs 2 --record games.jsonl.gz",
     )
 )
 def evaluate(
@@ -179,7 +182,7 @@ def evaluate(
         str, typer.Argument(metavar="AGENT", help="Spec; `splendor agents` lists them.")
     ],
     against: Annotated[
-        list[str], typer.Option(metavar="AGENT", help="Plays all other seats; repeatable.")
+        list[str], typer.Option(metavar="AGENT", help="Plays the other seats; repeatable.")
     ],
     games: Annotated[
         int,
@@ -194,24 +197,73 @@ def evaluate(
         int, typer.Option(parser=_integer, metavar="N", help="Seed of the deals and the agents.")
     ] = 0,
     rules: _Preset = "standard",
+    seats: Annotated[
+        str,
+        typer.Option(
+            metavar="SEATS",
+            help="one: AGENT has one seat, copies of the other agent the rest. rest: the other way "
+            "round.",
+        ),
+    ] = "one",
+    jobs: Annotated[
+        int, typer.Option(parser=_integer, metavar="N", help="Processes; each makes the agents.")
+    ] = 1,
+    record: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Add the records of all games to FILE (.jsonl, .jsonl.gz). Games that it has are "
+            "not played again: repeat the command to go on after an interruption.",
+        ),
+    ] = None,
+    sprt: Annotated[
+        str | None,
+        typer.Option(
+            metavar="H0:H1",
+            help="Stop as soon as a sequential test, wrong in 5 % of cases, has decided between "
+            "two win shares, as 0.50:0.53; N games at most.",
+        ),
+    ] = None,
     json_file: _Json = None,
 ) -> None:
     """Let an agent play matches, in every seat of every deal, and state its win share.
 
-    A shared victory counts as its share, a truncated game as 1/players. The interval is Wilson's
-    at 95 %. No agent can see decks or the other seats' secret reserves.
+    A shared victory counts as its share, a truncated game as 1/players; equals have 1/players. The
+    first interval is Wilson's at 95 %, the second a bootstrap that draws whole deals. No agent can
+    see decks or the other seats' secret reserves.
     """
     _check_json(json_file)
-    results = _evaluate(agent, against, rules, players, games, seed)
+    _check_file("--record", record)
+    if record is not None and len(against) > 1:
+        raise SplendorError(f"--record is for one match, not for {len(against)} opponents")
+    options = {"seats": seats, "jobs": jobs, "record": record, "sprt": _hypotheses(sprt)}
+    results = _evaluate(agent, against, rules, players, games, seed, **options)
     _print_results(results)
-    if results[0].games != games:
+    if sprt is None and results[0].games != games:
         print(f"{results[0].games} games for {games}: every deal is played once from each seat")
     if json_file is not None:
         _write_json(json_file, {"results": [asdict(result) for result in results]})
 
 
+def _hypotheses(sprt: str | None) -> tuple[float, float] | None:
+    """The two win shares of `--sprt`."""
+    if sprt is None:
+        return None
+    try:
+        low, high = map(float, sprt.split(":"))
+    except ValueError:
+        raise SplendorError(f"--sprt must be two win shares as 0.50:0.53, not {sprt!r}") from None
+    return low, high
+
+
 def _evaluate(
-    agent: str, against: list[str], rules: Any, players: int, games: int, seed: int
+    agent: str,
+    against: list[str],
+    rules: Any,
+    players: int,
+    games: int,
+    seed: int,
+    **options: Any,
 ) -> "list[MatchResult]":
     from rich.progress import Progress
 
@@ -236,6 +288,7 @@ def _evaluate(
                     lambda done, total, task=task: progress.update(
                         task, completed=done, total=total
                     ),
+                    **options,
                 )
             )
     return results
@@ -244,7 +297,8 @@ def _evaluate(
 def _print_results(results: "list[MatchResult]") -> None:
     """One column for each opponent."""
     first = results[0]
-    print(f"{first.agent}: {first.players} players, {first.rules} rules, seed {first.seed}")
+    seats = "" if first.seats == "one" else " in all seats but one"
+    print(f"{first.agent}{seats}: {first.players} players, {first.rules} rules, seed {first.seed}")
     table = Table("against")
     for result in results:
         table.add_column(result.against, justify="right", overflow="fold")
@@ -255,10 +309,17 @@ def _print_results(results: "list[MatchResult]") -> None:
     add_row("games", (result.games for result in results))
     add_row("win share", (f"{result.win_share:.1%}" for result in results))
     add_row("95 % interval", (_interval(result) for result in results))
+    add_row("95 % by deals", (_bootstrap_interval(result) for result in results))
     add_row("ties", (result.ties for result in results))
     add_row("rounds", (f"{result.rounds:.1f}" for result in results))
     add_row("points", (f"{result.points:.1f}" for result in results))
     add_row("points of others", (f"{result.points_against:.1f}" for result in results))
+    add_row("cards", (f"{result.cards:.1f}" for result in results))
+    add_row("cards of others", (f"{result.cards_against:.1f}" for result in results))
+    add_row("nobles", (f"{result.nobles:.2f}" for result in results))
+    add_row("nobles of others", (f"{result.nobles_against:.2f}" for result in results))
+    add_row("ms per decision", (f"{1e3 * one.seconds_per_decision:.3g}" for one in results))
+    add_row("ms of others", (f"{1e3 * one.seconds_per_decision_against:.3g}" for one in results))
     add_row("truncated", (result.truncated for result in results))
     add_row("illegal", (result.illegal for result in results))
     add_row("illegal by others", (result.illegal_against for result in results))
@@ -270,10 +331,22 @@ def _print_results(results: "list[MatchResult]") -> None:
         add_row(f"in seat {seat}", (f"{one.win_share:.1%} ({_interval(one)})" for one in in_seat))
     _console().print(table)
     for result in results:
+        if result.sprt is not None:
+            _print_sprt(result.against, result.sprt)
         if result.first_illegal is not None:
             print(f"first illegal action against {result.against}: {result.first_illegal}")
         if result.first_failure is not None:
             print(f"first failure against {result.against}: {result.first_failure}")
+
+
+def _print_sprt(against: str, sprt: "SprtResult") -> None:
+    accepted = {"accept": sprt.h1, "reject": sprt.h0, None: None}[sprt.decision]
+    outcome = "not decided" if accepted is None else f"decided for {accepted:.1%}"
+    print(
+        f"sequential test against {against}, {sprt.h0:.1%} or {sprt.h1:.1%}, wrong in "
+        f"{sprt.error_rate:.0%}: {outcome} after {sprt.deals} deals (log likelihood ratio "
+        f"{sprt.llr:.2f}, bounds {sprt.lower:.2f} and {sprt.upper:.2f})"
+    )
 
 
 def _console() -> Console:
@@ -285,12 +358,20 @@ def _interval(result: Any) -> str:
     return f"{result.low:.1%} to {result.high:.1%}"
 
 
+def _bootstrap_interval(result: "MatchResult") -> str:
+    return f"{result.bootstrap_low:.1%} to {result.bootstrap_high:.1%}"
+
+
 def _check_json(path: Path | None) -> None:
+    _check_file("--json", path)
+
+
+def _check_file(option: str, path: Path | None) -> None:
     """Refuse a file that cannot be written before the work is done."""
     if path is None:
         return
     if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise SplendorError(f"--json must be a file in a writable folder, not {str(path)!r}")
+        raise SplendorError(f"{option} must be a file in a writable folder, not {str(path)!r}")
 
 
 def _write_json(path: Path, content: object) -> None:
@@ -495,18 +576,245 @@ def _figure(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
-@app.command(epilog=_epilog("agents", "evaluate greedy --against random"))
-def agents() -> None:
-    """List the kinds of agents that `evaluate` and `play` take."""
-    from splendor_env.agents import agent_specs
+@app.command(epilog=_epilog("puzzles pretrained", "puzzles mcts:sims=200 --players 2 --show"))
+def puzzles(
+    agent: Annotated[
+        str, typer.Argument(metavar="AGENT", help="Spec; `splendor agents` lists them.")
+    ],
+    players: Annotated[
+        int | None,
+        typer.Option(parser=_integer, metavar="N", help="Only puzzles for N players."),
+    ] = None,
+    repeats: Annotated[
+        int,
+        typer.Option(parser=_integer, metavar="N", help="Choices in each puzzle, averaged."),
+    ] = 8,
+    seed: Annotated[
+        int, typer.Option(parser=_integer, metavar="N", help="Seed of the agent and hidden cards.")
+    ] = 0,
+    show: Annotated[bool, typer.Option("--show", help="Print the boards of those failed.")] = False,
+    json_file: _Json = None,
+) -> None:
+    """Ask an agent for its move in positions whose best moves are proven.
 
-    _print_list("agent", agent_specs())
+    The scores by kind of position tell where it is weak. A puzzle counts as failed if any choice
+    was not a best one. In round 100, the last, a game that nobody wins is shared by all seats.
+    """
+    from splendor_env.agents import make_agent
+    from splendor_env.evaluation.puzzles import load_puzzles, solve
+
+    _check_json(json_file)
+    result = solve(make_agent(agent, seed), seed, repeats, players)
+    print(
+        f"{agent}: puzzles of version {result.version}, {result.repeats} choices in each, "
+        f"seed {result.seed}"
+    )
+    table = Table("kind")
+    for title in ("puzzles", "solved", "random agent"):
+        table.add_column(title, justify="right")
+    for one in result.by_kind:
+        table.add_row(one.kind, str(one.puzzles), f"{one.solved:.0%}", f"{one.random:.0%}")
+    table.add_section()
+    table.add_row("all", str(len(result.answers)), f"{result.solved:.0%}", f"{result.random:.0%}")
+    _console().print(table)
+    games = {puzzle.name: puzzle.game() for puzzle in load_puzzles(players)[1]}
+    for answer in result.answers:
+        if answer.solved == 1:
+            continue
+        chosen = ", ".join(
+            move if count == repeats else f"{move} ({count} of {repeats})"
+            for move, count in answer.chosen.items()
+        )
+        name = f"{answer.kind}, {answer.players} players, {answer.name}"
+        print(f"failed: {name}: {chosen}; best: {' or '.join(answer.best)}")
+        if show:
+            game = games[answer.name]
+            print(f"\n{game.board(game.player)}\n")
+    if json_file is not None:
+        _write_json(json_file, asdict(result) | {"agent": agent})
+
+
+@app.command(
+    epilog=_epilog(
+        "exploit greedy --minutes 10",
+        "exploit ppo:runs/quickstart --minutes 30 --seeds 2 --json exploit.json",
+    )
+)
+def exploit(
+    agent: Annotated[
+        str, typer.Argument(metavar="AGENT", help="Spec; `splendor agents` lists them.")
+    ],
+    minutes: Annotated[
+        float, typer.Option(metavar="M", help="Of training, for each of the seeds.")
+    ],
+    players: _Players = 2,
+    rules: _Preset = "standard",
+    games: Annotated[
+        int, typer.Option(parser=_integer, metavar="N", help="Games in the report.")
+    ] = 2400,
+    seed: Annotated[
+        int, typer.Option(parser=_integer, metavar="N", help="Of the first training.")
+    ] = 0,
+    seeds: Annotated[
+        int, typer.Option(parser=_integer, metavar="K", help="Trainings; the best is reported.")
+    ] = 1,
+    threads: Annotated[
+        int | None,
+        typer.Option(parser=_integer, metavar="N", help="Cores for training; by default all."),
+    ] = None,
+    start: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SPEC",
+            help="ppo:DIRECTORY whose weights training starts from; by default AGENT's own if it "
+            "is one.",
+        ),
+    ] = None,
+    from_scratch: Annotated[
+        bool, typer.Option("--from-scratch", help="Start from new weights in any case.")
+    ] = False,
+    save: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Keep the responder there: ppo:FOLDER plays it."),
+    ] = None,
+    json_file: _Json = None,
+) -> None:
+    """Train a best responder against a frozen agent and state how much it wins.
+
+    The share is a lower bound on how far the agent can be exploited: more training may find more.
+    One responder meets the agent in all other seats, in games that neither the training nor the
+    choice of its checkpoint has seen.
+    """
+    if start is not None and from_scratch:
+        raise SplendorError("--start and --from-scratch exclude each other")
+    if start is None and agent.startswith("ppo:") and not from_scratch:
+        start = agent
+    _check_json(json_file)
+    training = _training("exploit")
+    found = training.exploit(
+        agent,
+        resolve_rules(rules, players),
+        minutes,
+        seed=seed,
+        num_seeds=seeds,
+        start=start,
+        num_games=games,
+        num_threads=(os.cpu_count() or 1) if threads is None else threads,
+        save=save,
+        progress=lambda line: print(line, file=sys.stderr, flush=True),
+    )
+    print(training.describe(found))
+    if json_file is not None:
+        _write_json(json_file, asdict(found))
+
+
+@app.command(
+    epilog=_epilog("league configs/league.toml", "league configs/league.toml --report-only")
+)
+def league(
+    config: Annotated[Path, typer.Argument(metavar="CONFIG", help="A TOML file.")],
+    report_only: Annotated[
+        bool,
+        typer.Option("--report-only", help="Play nothing, make the report from the records."),
+    ] = False,
+    ladder_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--write-ladder", metavar="FILE", help="Write the ratings too, for `splendor agents`."
+        ),
+    ] = None,
+) -> None:
+    """Let agents play each other and write a report: page, pictures and JSON.
+
+    All goes into leagues/NAME: each game into records/, from which an interrupted league goes on
+    and the report can be made again.
+    """
+    from rich.progress import Progress
+
+    from splendor_env.bench import machine
+    from splendor_env.evaluation.league import load_league, play_league, write_ladder
+
+    _check_file("--write-ladder", ladder_file)
+    settings = load_league(config)
+    command = ["splendor", "league", str(config)] + ["--report-only"] * report_only
+    about = {"command": shlex.join(command), "splendor_env": __version__} | {
+        key: str(value) for key, value in machine().items() if key in ("cpu", "cores", "system")
+    }
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("games")
+        report = play_league(
+            settings,
+            about,
+            report_only=report_only,
+            progress=lambda done, total: progress.update(task, completed=done, total=total),
+        )
+    for table in report["tables"].values():
+        _print_ladder(table)
+    if ladder_file is not None:
+        write_ladder(report, ladder_file)
+    print(f"report: {settings.path / 'report.html'}")
+
+
+def _print_ladder(table: dict[str, Any]) -> None:
+    shown = Table(f"{table['players']} players")
+    for title in ("rating (95 %)", "win share"):
+        shown.add_column(title, justify="right")
+    for row in table["ladder"]:
+        rating = _rating_text([row[key] for key in ("rating", "low", "high")], table["digits"])
+        shown.add_row(row["agent"], rating, f"{row['win_share']:.1%}")
+    _console().print(shown)
+
+
+@app.command(epilog=_epilog("agents", "evaluate greedy --against random"))
+def agents(json_file: _Json = None) -> None:
+    """List the kinds of agents that `evaluate` and `play` take, and how strong some are."""
+    from splendor_env.agents import agent_specs
+    from splendor_env.evaluation.league import read_ladder
+
+    _check_json(json_file)
+    kinds, ladder = agent_specs(), read_ladder()
+    _print_list("agent", kinds)
+    if ladder is not None:
+        _print_ratings(ladder)
+    if json_file is not None:
+        _write_json(json_file, {"agents": kinds, "ladder": ladder})
+
+
+def _print_ratings(ladder: dict[str, Any]) -> None:
+    """One row for each agent, one column for each number of players."""
+    tables = ladder["tables"]
+    shown = Table()
+    shown.add_column("rating (95 %)", overflow="fold")
+    for players in tables:
+        shown.add_column(f"{players} players", justify="right")
+    for spec in next(iter(tables.values()))["agents"]:
+        ratings = (
+            _rating_text(table["agents"][spec], table["digits"]) for table in tables.values()
+        )
+        # On two lines, else 80 columns are too few.
+        shown.add_row(spec, *(text.replace(" ", "\n", 1) for text in ratings))
+    _console().print(shown)
+    for players, table in tables.items():
+        print(f"{players} players: {table['scale']}")
+    print(f"{ladder['games']:,} games, rules {ladder['rules']}, {ladder['written']}")
+
+
+def _rating_text(rating: list[float], digits: int) -> str:
+    """A rating with its interval."""
+    value, low, high = (f"{number:.{digits}f}" for number in rating)
+    return f"{value} ({low} to {high})"
 
 
 @app.command(epilog=_epilog("presets", "evaluate greedy --against random --rules rulebook_2014"))
 def presets() -> None:
     """List the rule presets that `--rules` takes."""
+    from splendor_env.evaluation.league import read_ladder
+
     _print_list("preset", {name: preset.__doc__ or "" for name, preset in PRESETS.items()})
+    ladder = read_ladder()
+    if ladder is not None:
+        print(f"The ratings of `splendor agents` are for {ladder['rules']}.")
 
 
 def _print_list(kind: str, lines: dict[str, str]) -> None:

@@ -13,6 +13,7 @@ from splendor_env import Game, __version__
 from splendor_env.agents import make_agent
 from splendor_env.cli import main
 from splendor_env.core.state import no_gold_small_table, rulebook_2014, standard
+from splendor_env.record import read_records
 
 CHECKOUT = Path(__file__).parents[1]
 
@@ -34,12 +35,30 @@ def typed(monkeypatch):
         ("evaluate greedy --against random --against nobody", "unknown agent 'nobody'"),
         ("evaluate greedy --against random --players 5", "must be 2, 3 or 4, not 5"),
         ("evaluate greedy --against random --rules official", "unknown rules 'official'; presets"),
-        ("evaluate greedy --against random --games 0", "games must be an integer 1 to 10000000"),
+        ("evaluate greedy --against random --games 0", "games must be an integer 1 to 1000000,"),
         ("evaluate greedy --against random --games 1000000000000", "not 1000000000000"),
         ("evaluate greedy --against random --games many", "'many' is not an integer"),
         ("evaluate greedy --against random --seed -1", "seed must be an integer 0 to 2**64 - 1"),
         ("evaluate greedy --against random --json no/such/folder/x", "not 'no/such/folder/x'"),
         ("evaluate greedy --against random --json .", "--json must be a file in a writable folder"),
+        (
+            "evaluate greedy --against random --jobs 0",
+            "jobs must be an integer of at least 1, not 0",
+        ),
+        ("evaluate greedy --against random --seats all", "seats must be one or rest, not 'all'"),
+        (
+            "evaluate greedy --against random --record no/such/folder/x",
+            "--record must be a file in",
+        ),
+        (
+            "evaluate greedy --against random --against greedy --record x.jsonl",
+            "--record is for one match, not for 2 opponents",
+        ),
+        (
+            "evaluate greedy --against random --sprt 0.5",
+            "--sprt must be two win shares as 0.50:0.53",
+        ),
+        ("evaluate greedy --against random --sprt 0.6:0.5", "not h0=0.6 and h1=0.5"),
         ("evaluate greedy", "Missing option '--against'"),
         ("evaluate --against random", "Missing argument"),
         ("evaluate ppo:no/such/run --against random", "no/such/run"),
@@ -131,7 +150,8 @@ def test_evaluate_prints_and_writes_the_same_figures(tmp_path, capsys):
     assert set(first) >= {
         *("agent", "against", "players", "rules", "seed", "games", "win_share", "low", "high"),
         *("ties", "rounds", "points", "points_against", "truncated", "illegal", "by_seat"),
-        "seconds",
+        *("seats", "bootstrap_low", "bootstrap_high", "cards", "cards_against", "nobles"),
+        *("nobles_against", "seconds_per_decision", "seconds_per_decision_against", "seconds"),
     }
     assert (first["agent"], first["against"], first["players"]) == ("greedy", "random", 3)
     assert (first["rules"], first["seed"], first["games"]) == ("standard", 5, 42)
@@ -143,6 +163,58 @@ def test_evaluate_prints_and_writes_the_same_figures(tmp_path, capsys):
     assert sum(seat["win_share"] for seat in seats) / 3 == pytest.approx(first["win_share"])
     assert f"{first['win_share']:.1%}" in out and "33.3%" in out
     assert "42 games for 40" in out
+    for name in ("cards", "cards_against", "nobles", "nobles_against"):
+        digits = 1 if "cards" in name else 2
+        assert f"{first[name]:.{digits}f}" in out
+    assert f"{first['bootstrap_low']:.1%} to {first['bootstrap_high']:.1%}" in out
+    assert f"{1e3 * first['seconds_per_decision']:.3g}" in out
+
+
+def test_evaluate_records_every_game_and_goes_on_from_the_file(tmp_path, capsys):
+    file = tmp_path / "games.jsonl"
+    arguments = ["evaluate", "greedy", "--against", "racer", "--players", 3, "--seats", "rest"]
+    assert run(*arguments, "--games", 6, "--record", file) == 0
+    assert "greedy in all seats but one: 3 players" in capsys.readouterr().out
+    first = file.read_bytes()
+    assert run(*arguments, "--games", 9, "--record", file, "--json", tmp_path / "figures") == 0
+    assert file.read_bytes().startswith(first)
+    records = list(read_records(file))
+    assert [record["about"]["game"] for record in records] == list(range(9))
+    assert records[0]["seats"] == ["racer", "greedy", "greedy"]
+    [result] = json.loads((tmp_path / "figures").read_text())["results"]
+    shares = [
+        share
+        for record in records
+        for spec, share in zip(record["seats"], record["result"]["share"], strict=True)
+        if spec == "greedy"
+    ]
+    assert result["win_share"] == pytest.approx(sum(shares) / 18)
+    assert run(*arguments, "--games", 9, "--record", file, "--seed", 1) == 2
+    assert "has another match: seed of game 0 is 0, in this" in capsys.readouterr().err
+
+
+def test_evaluate_stops_when_a_sequential_test_has_decided(tmp_path, capsys):
+    file = tmp_path / "figures"
+    arguments = ["evaluate", "racer", "--against", "random", "--games", 1000]
+    assert run(*arguments, "--sprt", "0.50:0.60", "--json", file) == 0
+    [result] = json.loads(file.read_text())["results"]
+    assert result["sprt"]["decision"] == "accept" and result["games"] < 1000
+    out = capsys.readouterr().out
+    deals = result["games"] // 2
+    assert f"50.0% or 60.0%, wrong in 5%: decided for 60.0% after {deals} deals" in out
+    assert run(*arguments[:-1], 2, "--sprt", "0.50:0.60") == 0
+    assert "not decided after 1 deals" in capsys.readouterr().out
+
+
+def test_evaluate_gives_the_same_in_two_processes(tmp_path):
+    figures = []
+    for jobs in (1, 2):
+        file = tmp_path / str(jobs)
+        arguments = ["evaluate", "greedy", "--against", "racer", "--games", 40, "--json", file]
+        assert run(*arguments, "--jobs", jobs) == 0
+        [result] = json.loads(file.read_text())["results"]
+        figures.append({key: value for key, value in result.items() if "seconds" not in key})
+    assert figures[0] == figures[1]
 
 
 def test_evaluate_twice_gives_the_same(tmp_path):
@@ -152,8 +224,7 @@ def test_evaluate_twice_gives_the_same(tmp_path):
         arguments = ["evaluate", "random", "--against", "random", "--games", 20, "--json", file]
         assert run(*arguments, "--rules", "rulebook_2014", "--seed", 3) == 0
         [result] = json.loads(file.read_text())["results"]
-        del result["seconds"]
-        results.append(result)
+        results.append({key: value for key, value in result.items() if "seconds" not in key})
     assert results[0] == results[1]
     assert results[0]["rules"] == "rulebook_2014"
 
@@ -170,7 +241,7 @@ def test_an_illegal_action_of_an_agent_is_named(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "cheating", types.ModuleType("cheating"))
     monkeypatch.setitem(sys.modules, "cheating.agent", module)
     assert run("evaluate", "cheating.agent:x", "--against", "random", "--games", 2) == 0
-    assert "cheat: illegal action 77 ('pass'); legal: take" in capsys.readouterr().out
+    assert "cheating.agent:x: illegal action 77 ('pass'); legal: take" in capsys.readouterr().out
 
 
 def test_a_failure_of_an_engine_is_named_and_ends_no_more_than_its_games(capsys):

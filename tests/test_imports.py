@@ -22,6 +22,7 @@ CORE = {
     "rules": {"_jit", "actions", "cards", "gems", "random", "state"},
     "hidden": {"_jit", "actions", "cards", "random", "state"},
     "observation": {"_jit", "actions", "cards", "gems", "hidden", "rules", "state"},
+    "replay": {"_jit", "actions", "rules", "state"},
     "batch": {"_jit", "actions", "hidden", "observation", "random", "rules", "state"},
 }
 """Core modules and what they may import: gems, cards, state <- actions, random <- rules ..."""
@@ -34,7 +35,7 @@ ABOVE = {
     "heuristics": {"core"},
     "search": {"core", "heuristics"},
     "agents": {"core", "game", "heuristics", "search"},
-    "evaluation": {"core", "game", "record", "agents"},
+    "evaluation": {"core", "game", "record", "search", "agents"},
     "envs": {"core", "game", "render", "agents", "heuristics"},
     "bench": {"core", "heuristics", "search", "envs"},
     "web": {"core", "game", "record", "render", "agents", "evaluation"},

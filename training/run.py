@@ -22,7 +22,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 
 from splendor_env.agents import make_agent
 from splendor_env.core.state import Rules, SplendorError
-from splendor_env.evaluation.arena import play_match
+from splendor_env.evaluation import play_match
 from training.checkpoint import STEP_DIGITS, git_commit, library_versions, write_atomically
 from training.config import RunConfig, dump_config, load_run_config
 from training.figures import new_figure, write_figure

@@ -31,6 +31,13 @@ def deal_games(games, rules_, seed):
 
 
 @jit
+def deal_numbered(games, rules_, seed, numbers):
+    """Deal `games[i]` as `deal_games` would the game with the index `numbers[i]` (B,) int64."""
+    for i in range(games.shape[0]):
+        rules.deal(games[i], rules_, hash_seed(seed, SEED_STREAM, numbers[i]))
+
+
+@jit
 def deal_each(games, rules_, seeds):
     """Deal each of `games` (B,) from its own seed (B,) uint64, as `deal_games` would it alone."""
     for i in range(games.shape[0]):
@@ -67,6 +74,13 @@ def write_action_mask(game, rules_, out):
         out[action] = np.int8((low >> np.uint64(action)) & np.uint64(1))
     for action in range(WORD_BITS, NUM_ACTIONS):
         out[action] = np.int8((high >> np.uint64(action - WORD_BITS)) & np.uint64(1))
+
+
+@jit
+def hash_seeds(seeds, stream, positions, out):
+    """Write `hash_seed` of seeds (B,) uint64 and positions (B,) int64 into `out` (B,) uint64."""
+    for i in range(seeds.shape[0]):
+        out[i] = hash_seed(seeds[i], stream, positions[i])
 
 
 def observe_movers(games: np.ndarray, rules: Rules) -> tuple[np.ndarray, np.ndarray]:

@@ -1,5 +1,5 @@
 """Matches between agents and what follows from them."""
 
-from splendor_env.evaluation.arena import MatchResult, SeatResult, play_match, play_specs
+from splendor_env.evaluation.match import MatchResult, SeatResult, play_match, play_specs
 
 __all__ = ["MatchResult", "SeatResult", "play_match", "play_specs"]

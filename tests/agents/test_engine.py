@@ -43,8 +43,9 @@ def test_greedy_behind_the_protocol_plays_the_same_match(num_players, monkeypatc
     command = [sys.executable, "-m", "splendor_env.cli", "engine", "--agent", "greedy"]
     rules = PRESETS["rulebook_2014"](num_players)
     agent = ExternalAgent(command, move_seconds=60, start_seconds=300)
+    same = {"agent": "", "seconds": 0, "seconds_per_decision": 0, "seconds_per_decision_against": 0}
     results = [
-        replace(play_match(one, make_agent("random", 3), rules, 12, seed=4), agent="", seconds=0)
+        replace(play_match(one, make_agent("random", 3), rules, 12, seed=4), **same)
         for one in (agent, make_agent("greedy"))
     ]
     agent.close()

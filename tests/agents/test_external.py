@@ -262,7 +262,8 @@ def test_an_honest_engine_plays_the_match_of_the_same_agent_here(engine):
     agent = ExternalAgent(engine(asked=untidy))
     results = [play_match(one, make_agent("random"), rules, 9) for one in (agent, FirstLegal())]
     assert agent.engine_name == "test" and agent.failures == {}
-    ours, theirs = ({**vars(result), "agent": "", "seconds": 0} for result in results)
+    same = {"agent": "", "seconds": 0, "seconds_per_decision": 0, "seconds_per_decision_against": 0}
+    ours, theirs = (vars(result) | same for result in results)
     assert ours == theirs
 
 

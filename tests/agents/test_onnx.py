@@ -23,7 +23,7 @@ from splendor_env.core.actions import NUM_ACTIONS
 from splendor_env.core.batch import Batch
 from splendor_env.core.observation import LAYOUT_VERSION, OBSERVATION_SIZE
 from splendor_env.core.state import SplendorError, rulebook_2014, standard
-from splendor_env.evaluation.arena import play_match
+from splendor_env.evaluation import play_match
 
 ROOT = Path(__file__).parents[2]
 

@@ -22,7 +22,7 @@ from splendor_env.core.actions import NUM_ACTIONS
 from splendor_env.core.batch import Batch
 from splendor_env.core.observation import LAYOUT_VERSION, OBSERVATION_SIZE
 from splendor_env.core.state import SplendorError, standard
-from splendor_env.evaluation.arena import play_match
+from splendor_env.evaluation import play_match
 from training import checkpoint
 from training.checkpoint import (
     CHECKPOINT_VERSION,

@@ -18,7 +18,7 @@ from splendor_env.agents.builtin import RandomAgent
 from splendor_env.agents.onnx import OnnxAgent
 from splendor_env.core.batch import Batch
 from splendor_env.core.state import SplendorError, standard
-from splendor_env.evaluation.arena import play_match
+from splendor_env.evaluation import play_match
 from training.checkpoint import load_policy, save_policy
 from training.export import MAX_DIFFERENCE, OPSET, export_policy, to_onnx
 from training.networks import NETWORKS, NetworkSizes, PolicyNetwork, win_shares

@@ -20,7 +20,7 @@ import torch
 from splendor_env.agents import make_agent
 from splendor_env.agents.layouts import layouts
 from splendor_env.core.state import SplendorError, standard
-from splendor_env.evaluation.arena import play_match
+from splendor_env.evaluation import play_match
 from training import ppo
 from training.checkpoint import load_policy
 from training.config import dump_config, load_config, load_run_config

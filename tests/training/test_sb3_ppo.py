@@ -22,7 +22,7 @@ from splendor_env.agents.builtin import RandomAgent
 from splendor_env.agents.layouts import layouts
 from splendor_env.core.state import SplendorError, standard
 from splendor_env.envs.sb3 import SplendorVecEnv
-from splendor_env.evaluation.arena import play_match
+from splendor_env.evaluation import play_match
 from training import sb3_ppo
 from training.checkpoint import load_policy, save_policy
 from training.config import DivergedError, load_config, load_run_config
