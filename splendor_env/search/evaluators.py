@@ -45,6 +45,8 @@ Evaluate = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 by seat as seen."""
 
 _ROLLOUT_STREAM = 7
+_BEFORE_ALL = np.uint64(2**64 - 1)
+"""In place of the number of a simulation, for what is asked about a root before them."""
 _BEST_HEURISTIC = 2.0
 """Added to the logit of what the best heuristic would do."""
 
@@ -480,7 +482,7 @@ def expand_roots_by_heuristic(forest_, rules_, num_decisions, sharpness):
         if node.is_expanded:
             continue
         seed = forest_.seeds[row]
-        tree.begin(forest_.roots, row, rules_, seed, -1, leaf)
+        tree.begin(forest_.roots, row, rules_, seed, _BEFORE_ALL, leaf)
         write_logits(leaf[0], rules_, sharpness, scratch, features, value, logits)
         low, high = rules.legal_actions(leaf[0], rules_)
         tree.expand(node, forest_.priors[row, 0], logits, low, high, legal)
