@@ -19,12 +19,13 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from splendor_env import PRESETS, Game, SplendorError, __version__
-from splendor_env.core.state import resolve_rules
+from splendor_env import PRESETS, SplendorError, __version__
+from splendor_env.core.state import check_rules, resolve_rules
 
 if TYPE_CHECKING:
     from splendor_env.evaluation import MatchResult
     from splendor_env.evaluation.match import SprtResult
+    from splendor_env.terminal import RecordedGame
 
 _REPORT_GAMES = 1000
 """Games against each opponent in the evaluation after training."""
@@ -410,114 +411,340 @@ def _game_options(rules: dict[str, int], num_players: list[int]) -> str:
     return options
 
 
-@app.command(epilog=_epilog("play", "play --against greedy --players 3 --seat 1 --seed 7"))
+@app.command(
+    epilog=_epilog(
+        "play",
+        "play --against pretrained --against mcts:sims=200 --players 3 --seat 1",
+        "play --against person --target 21",
+        "play --resume",
+    )
+)
 def play(
+    game: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="GAME", help="With --resume: the file of that game, by default the latest."
+        ),
+    ] = None,
     against: Annotated[
-        str, typer.Option(metavar="AGENT", help="Spec of the agent in all other seats.")
-    ] = "greedy",
-    players: _Players = 2,
+        list[str] | None,
+        typer.Option(
+            metavar="AGENT",
+            help="Spec of the agent in all other seats, by default greedy; or one for each of them "
+            "in turn. `person` is somebody else at this terminal.",
+        ),
+    ] = None,
+    players: Annotated[
+        int | None,
+        typer.Option(parser=_integer, metavar="N", help="Number of players, 2 (default) to 4."),
+    ] = None,
     seat: Annotated[
-        int, typer.Option(parser=_integer, metavar="N", help="Your seat; seat 0 moves first.")
-    ] = 0,
+        int | None,
+        typer.Option(
+            parser=_integer, metavar="N", help="Your seat, by default 0, which moves first."
+        ),
+    ] = None,
     seed: Annotated[
         int | None,
         typer.Option(parser=_integer, metavar="N", help="Seed of the deal; by default a new one."),
     ] = None,
-    rules: _Preset = "standard",
+    rules: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PRESET", help="Rules, by default standard; `splendor presets` lists them."
+        ),
+    ] = None,
+    target: Annotated[
+        int | None,
+        typer.Option(parser=_integer, metavar="N", help="Points that end the game; 15 by rule."),
+    ] = None,
+    confirm: Annotated[
+        bool, typer.Option("--confirm/--no-confirm", help="Ask before a turn becomes final.")
+    ] = True,
+    save: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Keep the game here; by default in a new file in the user's folder for state.",
+        ),
+    ] = None,
+    record: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Add the record of the finished game to FILE (.jsonl)."),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with a game that was left or interrupted.")
+    ] = False,
 ) -> None:
-    """Play in the terminal. `help` during the game explains the moves."""
-    from splendor_env.agents import make_agent
+    """Play in the terminal. `help` during the game explains the moves.
 
-    game = Game(rules, players, secrets.randbits(64) if seed is None else seed)
+    The game is kept after every move, so that quitting, Ctrl-C or a crash lose nothing.
+    """
+    from splendor_env import terminal
+
+    _check_file("--record", record)
+    agent_seed = secrets.randbits(32) if seed is None else seed
+    deal_seed = secrets.randbits(64) if seed is None else seed
+    saved = None
+    if resume:
+        chosen = {"--players": players, "--seat": seat, "--seed": seed, "--rules": rules}
+        for option, value in (chosen | {"--target": target, "--save": save}).items():
+            if value is not None:
+                raise SplendorError(f"{option} is for a new game, not for --resume")
+        path = terminal.latest_game() if game is None else game
+        saved = terminal.load_game(path)
+        variant, seats = saved.shown.rules, _seats_of_saved(saved.seats, against, path)
+    else:
+        if game is not None:
+            raise SplendorError(f"to go on with {str(game)!r}: splendor play --resume {game}")
+        variant = resolve_rules("standard" if rules is None else rules, players)
+        if target is not None:
+            variant = check_rules(variant._replace(target_points=target))
+        seats = _seats_of_new(variant.num_players, 0 if seat is None else seat, against)
+        _check_file("--save", save)
+        if save is not None and save.exists():
+            raise SplendorError(f"--save: there is a file {str(save)!r}; go on by --resume {save}")
+        path = terminal.new_path() if save is None else save
+    table = terminal.Table(
+        _console(),
+        variant,
+        seats,
+        seed=deal_seed,
+        agent_seed=agent_seed,
+        path=path,
+        record=record,
+        confirm=confirm,
+    )
+    if saved is not None:
+        table.go_on(saved)
+    table.play()
+
+
+def _seats_of_new(players: int, seat: int, against: list[str] | None) -> list[str]:
+    """Who sits where, by spec."""
+    from splendor_env.terminal import PERSON
+
     if not 0 <= seat < players:
         raise SplendorError(f"seat must be 0 to {players - 1}, not {seat}")
-    opponent = make_agent(against, 0 if seed is None else seed)
-    own_turns: list[int] = []  # length of the history before each of the human's moves
-    while not game.is_over:
-        if game.player != seat:
-            print(f"Seat {game.player}: {_move_of(opponent, game)}")
-            continue
-        print(f"\n{game.board(seat)}\n\n{_numbered(game.legal_moves)}")
-        if not _take_turn(game, own_turns):
-            return
-    print(f"\n{game.board(seat)}\n\n{_farewell(game, seat)}")
+    others = _one_for_each(against or ["greedy"], players - 1)
+    return [*others[:seat], PERSON, *others[seat:]]
 
 
-_PLAY_HELP = """\
-Type the number of a move or the move itself:
-  take W U G      three different tokens (or two, or one); W U G R K are the colours
-  take R R        two alike
-  reserve 2-3     the third card of level 2; `reserve deck 1` the top of a deck
-  buy 1-4         a face-up card; `buy reserved 2` from your hand
-  return gold     one token above the limit; noble 2; pay gold for R; done; pass
-Or: undo (your last move, and all since), help, quit."""
+def _seats_of_saved(seats: list[str], against: list[str] | None, path: Path) -> list[str]:
+    """The same of a saved game, in which other agents may take over."""
+    from splendor_env.terminal import PERSON, runs_code
+
+    if against is None:
+        for seat, spec in enumerate(seats):
+            if spec != PERSON and runs_code(spec):
+                raise SplendorError(
+                    f"{path}: {spec!r} in seat {seat} runs a program; to allow it, give the "
+                    "agents by --against"
+                )
+        return seats
+    others = iter(_one_for_each(against, sum(spec != PERSON for spec in seats)))
+    return [PERSON if spec == PERSON else next(others) for spec in seats]
 
 
-def _numbered(moves: list[str]) -> str:
-    """The moves with their numbers from 1, in three columns."""
-    cells = [f"{number:3} {move:<20}" for number, move in enumerate(moves, 1)]
-    return "\n".join(
-        "".join(cells[start : start + 3]).rstrip() for start in range(0, len(cells), 3)
+def _one_for_each(against: list[str], number: int) -> list[str]:
+    if len(against) not in (1, number):
+        raise SplendorError(f"--against: {len(against)} agents for {number} seats; give 1 or all")
+    return against * number if len(against) == 1 else against
+
+
+@app.command(
+    epilog=_epilog(
+        "replay games.jsonl --game 3",
+        "replay games.jsonl --verify",
+        "replay games.jsonl --view 0 --out seen.jsonl",
+        "replay games.jsonl --gif game.gif",
+    )
+)
+def replay(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Records, .jsonl or .jsonl.gz.")],
+    game: Annotated[
+        int | None,
+        typer.Option(
+            parser=_integer, metavar="N", help="The game in line N; by default the first, or all."
+        ),
+    ] = None,
+    turn: Annotated[
+        int | None,
+        typer.Option(parser=_integer, metavar="T", help="Print this turn alone; 0 is the deal."),
+    ] = None,
+    show_all: Annotated[bool, typer.Option("--all", help="Print every turn.")] = False,
+    view: Annotated[
+        int | None,
+        typer.Option(
+            parser=_integer,
+            metavar="SEAT",
+            help="Show the secrets of this seat; by default what everybody saw.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write a copy with what SEAT of --view knows, no more."),
+    ] = None,
+    verify: Annotated[
+        bool,
+        typer.Option("--verify", help="Check all games by the rules; exit code 1 if one is wrong."),
+    ] = False,
+    png: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw one turn, by default the last, as PNG."),
+    ] = None,
+    gif: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the game as an animation.")
+    ] = None,
+) -> None:
+    """Step through a recorded game, check records, draw them, or remove what a seat did not know.
+
+    In steps: Enter or `next`, `back`, the number of a turn, `end`, `quit`.
+    """
+    tasks = {
+        "--verify": verify,
+        "--out": out is not None,
+        "--png": png is not None,
+        "--gif": gif is not None,
+        "--all": show_all,
+    }
+    asked = [option for option, is_asked in tasks.items() if is_asked]
+    if len(asked) > 1:
+        raise SplendorError(f"{asked[0]} and {asked[1]} exclude each other")
+    if turn is not None and asked and png is None:
+        raise SplendorError(f"--turn is for --png or by itself, not for {asked[0]}")
+    if verify and game is not None:
+        raise SplendorError("--verify is for all games of a file, not for --game")
+    for option, path in {"--out": out, "--png": png, "--gif": gif}.items():
+        if path is not None and path.resolve() == file.resolve():
+            raise SplendorError(f"{option} must be another file than {str(file)!r}")
+    if verify:
+        _verify_records(file)
+        return
+    if out is not None:
+        _write_view(file, out, view, game)
+        return
+    shown = _recorded_game(file, 1 if game is None else game, view)
+    if png is not None:
+        _write_png(shown, png, shown.num_turns if turn is None else shown.check_turn(turn))
+    elif gif is not None:
+        _write_gif(shown, gif)
+    else:
+        _print_replay(shown, turn, show_all)
+
+
+def _recorded_game(file: Path, number: int, view: int | None) -> "RecordedGame":
+    from splendor_env.terminal import RecordedGame
+
+    count = 0
+    for count, record in enumerate(_records(file), 1):
+        if count == number:
+            try:
+                return RecordedGame(record, view)
+            except SplendorError as error:
+                raise SplendorError(f"{file}, line {number}: {error}") from None
+    raise SplendorError(f"--game must be 1 to {count}, not {number}: {file} has {count} games")
+
+
+def _records(file: Path) -> Iterable[dict[str, Any]]:
+    from splendor_env.record import read_records
+
+    return read_records(file, allow_unfinished=True)
+
+
+def _print_replay(shown: "RecordedGame", turn: int | None, show_all: bool) -> None:
+    from splendor_env.terminal import coloured, step_through
+
+    if turn is None and not show_all:
+        step_through(_console(), shown)
+        return
+    turns = range(shown.num_turns + 1) if turn is None else [shown.check_turn(turn)]
+    for number in turns:
+        _console().print(coloured(shown.page(number)))
+
+
+def _verify_records(file: Path) -> None:
+    """Print what is wrong, and end with exit code 1 if anything is."""
+    from rich.progress import Progress
+
+    from splendor_env.record import RecordError, verify_file
+
+    if not file.is_file():
+        raise SplendorError(f"there is no file {str(file)!r}")
+    num_right = num_partly = 0
+    faults: list[str] = []
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("verify", total=None)
+        try:
+            for found in verify_file(file):
+                if isinstance(found, RecordError):
+                    faults.append(str(found))
+                else:
+                    num_right += 1
+                    num_partly += bool(found)
+                number = num_right + len(faults)
+                progress.update(task, completed=number, description=f"{number:,} games")
+        except RecordError as error:
+            faults.append(str(error))
+    for fault in faults:
+        print(fault)
+    print(f"{num_right:,} of {num_right + len(faults):,} games agree with the rules")
+    if num_partly:
+        print(f"{num_partly:,} of them are redacted, and can be checked in part only")
+    if faults:
+        raise typer.Exit(1)
+
+
+def _write_view(file: Path, out: Path, view: int | None, game: int | None) -> None:
+    """Write what a seat knew."""
+    from splendor_env.record import redact, write_records
+
+    if view is None:
+        raise SplendorError("--out needs --view: the seat whose knowledge shall be left")
+    _check_file("--out", out)
+    deals: list[str] = []
+
+    def redacted() -> Iterable[dict[str, Any]]:
+        for number, record in enumerate(_records(file), 1):
+            if game in (None, number):
+                try:
+                    yield redact(record, view)
+                except SplendorError as error:
+                    raise SplendorError(f"{file}, line {number}: {error}") from None
+                deals.append(json.dumps([record["rules"], record["deal"]]))
+        if not deals:
+            raise SplendorError(f"{file} has no game" + f" {game}" * (game is not None))
+
+    write_records(out, redacted())
+    print(f"wrote {out}, what seat {view} knew: games {len(deals):,}, deals {len(set(deals)):,}")
+    print(
+        "Beware: from a guessable seed a deal can be made again, and games of one deal betray each "
+        "other's secrets; publish one game of each deal, and keep the seeds."
     )
 
 
-def _move_of(agent: Any, game: Game) -> str:
-    """Push the agent's move, chosen without what its seat cannot see, and return it."""
-    import numpy as np
+def _write_png(shown: "RecordedGame", path: Path, turn: int) -> None:
+    from splendor_env.render.image import write_png
 
-    from splendor_env.agents.registry import failure_of
-    from splendor_env.core.random import HIDDEN_STREAM, hash_seed
-
-    hidden_seed = hash_seed(game.games["seed"][0], HIDDEN_STREAM, len(game.history))
-    shown = game.determinize(game.player, int(hidden_seed)).games
-    action = int(agent.act(shown, game.rules, np.array([game.player], np.int64))[0])
-    failure = failure_of(agent, game.player, action)
-    if failure is not None:
-        raise SplendorError(f"{agent.name} has failed: {failure}")
-    game.push(action)
-    return game.history[-1]
+    _check_file("--png", path)
+    write_png(path, _picture(shown, turn))
+    print(f"wrote {path}: turn {turn} of {shown.num_turns}, {path.stat().st_size:,} bytes")
 
 
-def _take_turn(game: Game, own_turns: list[int]) -> bool:
-    """Read lines until one changes the game; False if the human leaves."""
-    while True:
-        try:
-            line = input("> ").strip()
-        except EOFError:
-            print()
-            return False
-        if line == "quit":
-            return False
-        if line == "help":
-            print(_PLAY_HELP)
-        elif line == "undo" and own_turns:
-            turn = own_turns.pop()
-            while len(game.history) > turn:
-                game.undo()
-            return True
-        elif line == "undo":
-            print("You have made no move to undo.")
-        elif line:
-            try:
-                _push_typed(game, line)
-            except SplendorError as error:
-                print(error)
-                continue
-            own_turns.append(len(game.history) - 1)
-            return True
+def _write_gif(shown: "RecordedGame", path: Path) -> None:
+    from splendor_env.render.image import write_gif
+
+    _check_file("--gif", path)
+    write_gif(path, [_picture(shown, turn) for turn in range(shown.num_turns + 1)])
+    print(f"wrote {path}: {shown.num_turns} turns, {path.stat().st_size:,} bytes")
 
 
-def _push_typed(game: Game, line: str) -> None:
-    numbered = {str(number): move for number, move in enumerate(game.legal_moves, 1)}
-    if line.isdecimal() and line not in numbered:
-        raise SplendorError(f"moves are numbered 1 to {len(numbered)}, not {line}")
-    game.push(numbered.get(line, line))
+def _picture(shown: "RecordedGame", turn: int) -> Any:
+    from splendor_env.render.image import board_image
 
-
-def _farewell(game: Game, seat: int) -> str:
-    if seat not in game.winners:
-        return "You have not won." if game.winners else "Nobody has won."
-    return "You have won." if len(game.winners) == 1 else "You share the victory."
+    position, rules = shown.position(turn), shown.shown.rules
+    return board_image(position, rules, shown.viewer, note=shown.note(turn))
 
 
 @app.command(epilog=_epilog("engine --agent greedy", "engine --agent onnx:run.onnx --seed 7"))

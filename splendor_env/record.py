@@ -103,12 +103,14 @@ def record_game(
     draws: np.ndarray | Sequence[int] | None = None,
     forfeit: Mapping[str, Any] | None = None,
     about: Mapping[str, Any] | None = None,
+    unfinished: bool = False,
 ) -> dict[str, Any]:
     """The record of a game, found by playing it once more.
 
     Args:
         deal: (1,) GAME as dealt.
-        actions: (T,) integers, all decisions up to the end of the game, or up to a forfeit.
+        actions: (T,) integers, all decisions up to the end of the game, or up to a forfeit; so far,
+            if the game is unfinished.
         rules: The variant.
         seats: Who played, by seat.
         draws: (T,) integers, the card that each decision turned up, or -1; None where the seed of
@@ -117,9 +119,11 @@ def record_game(
             "illegal" action or because it "failed" to choose any; of `detail` 1,000 characters are
             kept.
         about: Anything that JSON can hold; kept as it is.
+        unfinished: The game goes on, and its `result` is None.
 
     Raises:
-        RecordError: An action is illegal, the game is not over, or an argument does not fit.
+        RecordError: An action is illegal, an argument does not fit, or the game is not over where
+            it should be, or the other way round.
     """
     rules = check_rules(rules)
     _check_seats(list(seats), rules)
@@ -147,14 +151,17 @@ def record_game(
             "reason": forfeit["reason"],
             "detail": str(forfeit["detail"])[:_MAX_DETAIL],
         }
-    _check_end(positions, rules, forfeit)
+    if unfinished:
+        _check_goes_on(positions, forfeit)
+    else:
+        _check_end(positions, rules, forfeit)
     record = {
         "record": RECORD_VERSION,
         "rules": rules._asdict(),
         "seats": list(seats),
         "deal": _describe_deal(positions),
         "turns": _turns(positions, actions, draws, rules),
-        "result": _result(positions, rules, forfeit),
+        "result": None if unfinished else _result(positions, rules, forfeit),
     }
     return record if about is None else record | {"about": dict(about)}
 
@@ -274,6 +281,14 @@ def _result(
         "winners": [seat for seat in range(num_players) if has_winner and share[seat] > 0],
     }
     return result if forfeit is None else result | {"forfeit": dict(forfeit)}
+
+
+def _check_goes_on(positions: np.ndarray, forfeit: Mapping[str, Any] | None) -> None:
+    """Refuse an unfinished game that has an end."""
+    reason = EndReason(positions[-1].end_reason)
+    if forfeit is not None or reason != EndReason.RUNNING:
+        name = reason.name.lower() if forfeit is None else "forfeit"
+        raise RecordError(f"the game is over ({name}), and so not unfinished")
 
 
 def _check_end(positions: np.ndarray, rules: Rules, forfeit: Mapping[str, Any] | None) -> None:
@@ -408,32 +423,36 @@ def _members(file: BinaryIO) -> Iterator[tuple[bytes, int]]:
 
 
 def read_records(
-    path: str | os.PathLike[str], *, allow_torn: bool = False
+    path: str | os.PathLike[str], *, allow_torn: bool = False, allow_unfinished: bool = False
 ) -> Iterator[dict[str, Any]]:
     """The records of a file, one after the other, each checked for everything but its replay.
 
     Args:
         path: Lines of JSON, gzip where the name ends in `.gz`.
         allow_torn: Leave out an unfinished last line, as a kill leaves it, instead of refusing it.
+        allow_unfinished: Give records of games that go on too, whose `result` is None.
 
     Raises:
         RecordError: The file cannot be read, or a line is not a record; with the line's number.
     """
-    for _, record, _ in _read(path, allow_torn):
+    for _, record, _ in _read(path, allow_torn, allow_unfinished):
         yield record
 
 
 def _read(
-    path: str | os.PathLike[str], allow_torn: bool = False
+    path: str | os.PathLike[str], allow_torn: bool = False, allow_unfinished: bool = False
 ) -> Iterator[tuple[str, dict[str, Any], "_Parsed"]]:
     """Where each record stands, the record, and what it says."""
     for number, line in _lines(Path(path), allow_torn):
         place = f"{path}, line {number}"
         try:
             record = _decode(line)
-            yield place, record, _parse(record)
+            parsed = _parse(record)
+            if record["result"] is None and not allow_unfinished:
+                raise RecordError("result: null, the game is unfinished")
         except RecordError as error:
             raise RecordError(f"{place}: {error}") from None
+        yield place, record, parsed
 
 
 def _lines(path: Path, allow_torn: bool) -> Iterator[tuple[int, bytes]]:
@@ -536,7 +555,8 @@ def _parse(record: Any) -> _Parsed:
     viewer = record.get("viewer")
     if "viewer" in record:
         _check_integer("viewer", viewer, 0, rules.num_players - 1)
-    _check_result(record["result"], rules, viewer is not None)
+    if record["result"] is not None:
+        _check_result(record["result"], rules, viewer is not None)
     if "about" in record:
         _check_about(record["about"], viewer is not None)
     deal = _parse_deal(record["deal"], rules)
@@ -844,9 +864,28 @@ def verify(record: Mapping[str, Any]) -> tuple[str, ...]:
             f"turn {turn + 1}, seat {parsed.turns[turn].seat}: that it could not buy a hidden card "
             "when it passed"
         )
-    if "forfeit" in record["result"]:
+    if "forfeit" in (record["result"] or {}):
         unchecked.append("the reason of the forfeit")
     return tuple(unchecked)
+
+
+def verify_file(path: str | os.PathLike[str]) -> Iterator[tuple[str, ...] | RecordError]:
+    """Verify every line of a file, also after one that is wrong.
+
+    Yields:
+        For each line what `verify` returns, or the error, which names the line. Records of
+        unfinished games are taken.
+
+    Raises:
+        RecordError: The file cannot be read any further, or its end is torn.
+    """
+    for number, line in _lines(Path(path), allow_torn=False):
+        try:
+            unchecked = verify(_decode(line))
+        except RecordError as error:
+            yield RecordError(f"{path}, line {number}: {error}")
+        else:
+            yield unchecked
 
 
 def _checked_positions(record: Mapping[str, Any], parsed: _Parsed) -> np.ndarray:
@@ -882,17 +921,26 @@ def _checked_positions(record: Mapping[str, Any], parsed: _Parsed) -> np.ndarray
         follows = f"{hashes[end - 1]:016x}"
         if turn.hash != follows:
             raise RecordError(f"{place}: hash {turn.hash} recorded, {follows} follows")
-    forfeit = record["result"].get("forfeit")
-    try:
-        _check_end(positions, rules, forfeit)
-    except RecordError as error:
-        raise RecordError(f"result, after turn {len(parsed.turns)}: {error}") from None
-    for name, value in _result(positions, rules, forfeit).items():
-        if record["result"][name] != value:
-            raise RecordError(
-                f"result.{name}: {_shown(record['result'][name])} recorded, {value} follows"
-            )
+    _check_recorded_end(record["result"], positions, rules, len(parsed.turns))
     return positions
+
+
+def _check_recorded_end(
+    result: Mapping[str, Any] | None, positions: np.ndarray, rules: Rules, num_turns: int
+) -> None:
+    forfeit = None if result is None else result.get("forfeit")
+    try:
+        if result is None:
+            _check_goes_on(positions, None)
+        else:
+            _check_end(positions, rules, forfeit)
+    except RecordError as error:
+        raise RecordError(f"result, after turn {num_turns}: {error}") from None
+    if result is None:
+        return
+    for name, value in _result(positions, rules, forfeit).items():
+        if result[name] != value:
+            raise RecordError(f"result.{name}: {_shown(result[name])} recorded, {value} follows")
 
 
 def _raise_fault(
@@ -1010,9 +1058,12 @@ def redact(record: Mapping[str, Any], seat: int) -> dict[str, Any]:
     hashes = _hashes(positions, parsed.rules, seat)[_is_last_of_turn(positions)]
     for turn, bits in zip(turns, hashes.tolist(), strict=True):
         turn.append(f"{bits:016x}")
-    forfeit = record["result"].get("forfeit")
-    if forfeit is not None:
-        forfeit = forfeit | {"detail": None}
+    result = record["result"]
+    if result is not None:
+        forfeit = result.get("forfeit")
+        if forfeit is not None:
+            forfeit = forfeit | {"detail": None}
+        result = _result(positions, parsed.rules, forfeit)
     redacted = {
         "record": RECORD_VERSION,
         "viewer": seat,
@@ -1020,7 +1071,7 @@ def redact(record: Mapping[str, Any], seat: int) -> dict[str, Any]:
         "seats": list(record["seats"]),
         "deal": _describe_deal(parsed.deal),
         "turns": turns,
-        "result": _result(positions, parsed.rules, forfeit),
+        "result": result,
     }
     about = {
         key: value

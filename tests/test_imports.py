@@ -38,6 +38,7 @@ ABOVE = {
     "evaluation": {"core", "game", "record", "search", "agents"},
     "envs": {"core", "game", "render", "agents", "heuristics"},
     "bench": {"core", "heuristics", "search", "envs"},
+    "terminal": {"core", "game", "record", "render", "search", "agents"},
     "web": {"core", "game", "record", "render", "agents", "evaluation"},
 }
 """The same above the core, by module or folder; `cli` and the package itself may import all."""

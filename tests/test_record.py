@@ -70,7 +70,7 @@ def as_read(one):
 def test_games_round_trip_and_verify(preset, num_players):
     """The same actions, the same end, without the seed."""
     rules = PRESETS[preset](num_players)
-    for seed in range(20):
+    for seed in range(67):  # over 1,000 games of all variants together
         deal, actions = play(rules, seed)
         one = record_game(deal, actions, rules, ["a"] * num_players, about={"seed": seed})
         assert as_read(one) == one
@@ -779,3 +779,65 @@ def test_session_of_the_page_runs():
     page = Path(__file__).parents[1] / "docs" / "records.md"
     results = doctest.testfile(str(page), module_relative=False)
     assert results.attempted > 8 and results.failed == 0
+
+
+# Unfinished games.
+
+
+@pytest.mark.parametrize("num_decisions", [0, 1, 25])
+def test_unfinished_game_has_no_result_and_all_decisions_so_far(num_decisions, tmp_path):
+    rules = PRESETS["rulebook_2014"](3)
+    deal, actions = play(rules, 2)
+    so_far = actions[:num_decisions]
+    one = record_game(deal, so_far, rules, ["a", "b", "c"], unfinished=True)
+    assert one["result"] is None
+    assert verify(as_read(one)) == ()
+    assert replay(one).actions.tolist() == so_far.tolist()
+    assert verify(redact(one, 1)) is not None and redact(one, 1)["result"] is None
+    write_records(tmp_path / "one.jsonl", [one])
+    assert list(read_records(tmp_path / "one.jsonl", allow_unfinished=True)) == [one]
+    for reader in read_records, load_dataset:
+        with pytest.raises(RecordError, match=r"line 1: result: null, the game is unfinished"):
+            list(reader(tmp_path / "one.jsonl"))
+
+
+def test_unfinished_game_may_stop_within_a_turn():
+    rules = PRESETS["rulebook_2014"](2)
+    deal, actions = play(rules, 3, until=lambda games: games["phase"][0] == Phase.RETURN)
+    one = record_game(deal, actions, rules, ["a", "b"], unfinished=True)
+    assert verify(one) == ()
+    assert replay(one).game(len(actions)).phase == Phase.RETURN
+
+
+def test_game_that_is_over_is_not_unfinished():
+    rules = standard(2)
+    deal, actions = play(rules, 3)
+    message = r"the game is over \(target\), and so not unfinished"
+    with pytest.raises(RecordError, match=message):
+        record_game(deal, actions, rules, ["a", "b"], unfinished=True)
+    forfeit = {"seat": 0, "reason": "failed", "detail": ""}
+    with pytest.raises(RecordError, match=r"over \(forfeit\)"):
+        record_game(deal, [], rules, ["a", "b"], forfeit=forfeit, unfinished=True)
+    one = recorded(rules, 3)
+    with pytest.raises(RecordError, match=message):
+        verify(one | {"result": None})
+    cut = one["turns"][:-1]
+    with pytest.raises(RecordError, match="the game goes on in round"):
+        verify(one | {"turns": cut})
+    assert verify(one | {"turns": cut, "result": None}) == ()
+
+
+def test_every_line_of_a_file_is_verified_after_a_wrong_one_too(tmp_path):
+    records = [recorded(standard(2), seed) for seed in range(4)]
+    records[1]["turns"][5][-1] = "0" * 16
+    path = tmp_path / "games.jsonl"
+    write_records(path, records)
+    text = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*text[:2], text[2].replace(b'"record":1', b'"record":I'), text[3]]))
+    first, second, third, fourth = record.verify_file(path)
+    assert first == fourth == ()
+    assert str(second).startswith(f"{path}, line 2: turn 6, seat 1: hash 0000000000000000 recorded")
+    assert str(third).startswith(f"{path}, line 3: not JSON")
+    path.write_bytes(text[0] + text[1][:-1])
+    with pytest.raises(RecordError, match="line 2: torn"):
+        list(record.verify_file(path))

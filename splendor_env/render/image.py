@@ -4,6 +4,8 @@ Lengths are those of a board 800 wide, and `_Pen` scales them. Every colour is a
 letter: circles are tokens and costs, squares are bonuses. Words come from `text.py`.
 """
 
+import os
+from collections.abc import Iterable
 from functools import cache
 from typing import NamedTuple
 
@@ -64,8 +66,36 @@ _SEAT_WIDTH, _SEAT_HEIGHT = 383, 138
 _SEAT_HEADER = 28
 
 
+_COLORS_IN_FILE = 64
+"""Colours of a picture in a file: edges stay smooth, and files small."""
+_FRAME_MS, _LAST_FRAME_MS = 900, 6000
+"""How long a picture of a GIF is shown."""
+
+
+def write_png(path: str | os.PathLike[str], image: np.ndarray) -> None:
+    """Write a board (H, W, 3) uint8 as a small PNG file."""
+    palette = Image.fromarray(image).quantize(_COLORS_IN_FILE)
+    palette.save(path, "PNG", optimize=True)
+
+
+def write_gif(path: str | os.PathLike[str], images: Iterable[np.ndarray]) -> None:
+    """Write boards (H, W, 3) uint8, of equal size, as an animation that holds the last one."""
+    frames = [Image.fromarray(image) for image in images]
+    # Of one common palette, so that what stays the same on the board costs nothing.
+    palette = frames[len(frames) // 2].quantize(_COLORS_IN_FILE)
+    first, *others = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
+    durations = [_FRAME_MS] * len(others) + [_LAST_FRAME_MS]
+    first.save(
+        path, "GIF", save_all=True, append_images=others, duration=durations, loop=0, optimize=True
+    )
+
+
 def board_image(
-    game: np.record, rules: Rules, viewer: int | None = None, width: int = _WIDTH
+    game: np.record,
+    rules: Rules,
+    viewer: int | None = None,
+    width: int = _WIDTH,
+    note: str = "",
 ) -> np.ndarray:
     """Draw one game: (H, `width`, 3) uint8. H depends on `width` and the number of players.
 
@@ -74,10 +104,11 @@ def board_image(
         rules: The variant the game was dealt with.
         viewer: Seat whose own secrets are shown; None is a spectator, who sees nobody's.
         width: In pixels; the small print asks for 600 or more.
+        note: Stands under the title, for instance the last move.
     """
     seat_rows = (rules.num_players + 1) // 2
     pen = _Pen(width, _SEATS_Y + seat_rows * (_SEAT_HEIGHT + _GAP) + _MARGIN - _GAP)
-    _draw_status(pen, game, rules)
+    _draw_status(pen, game, rules, note)
     _draw_market(pen, game)
     _draw_bank(pen, game)
     _draw_nobles(pen, game, rules)
@@ -136,6 +167,11 @@ class _Pen:
         _, top, _, bottom = font.getbbox("H", anchor="ls")
         self._draw.text((x, y - (top + bottom) / 2), str(text), ink, font, anchor + "s")
 
+    def fitting(self, text: str, size: float, width: float) -> float:
+        """The size of letters, or a smaller one with which the text is no wider than `width`."""
+        length = _font(max(1, round(size * self._scale))).getlength(text) / self._scale
+        return size * min(1, width / length) if length else size
+
     def _scaled(self, *lengths: float) -> list[float]:
         return [length * self._scale for length in lengths]
 
@@ -148,10 +184,11 @@ def _font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
     return ImageFont.load_default(size)
 
 
-def _draw_status(pen: _Pen, game: np.record, rules: Rules) -> None:
+def _draw_status(pen: _Pen, game: np.record, rules: Rules, note: str) -> None:
     title, *notes = status_lines(game, rules)
     pen.text(_MARGIN, 20, title, 19, anchor="l")
-    pen.text(_MARGIN, 45, " ".join(notes), 14, anchor="l")
+    line = " ".join([*notes, note]).strip()
+    pen.text(_MARGIN, 45, line, pen.fitting(line, 14, _WIDTH - 2 * _MARGIN), anchor="l")
 
 
 def _draw_market(pen: _Pen, game: np.record) -> None:

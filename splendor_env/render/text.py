@@ -8,7 +8,17 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from splendor_env.core.actions import ACTION_NAMES
+from splendor_env.core.actions import (
+    ACTION_NAMES,
+    BUY,
+    DONE,
+    NOBLE,
+    PASS,
+    PAY_GOLD,
+    RESERVE,
+    RESERVE_DECK,
+    RETURN,
+)
 from splendor_env.core.cards import (
     CARD_BONUS,
     CARD_COST,
@@ -17,7 +27,14 @@ from splendor_env.core.cards import (
     NOBLE_COST,
     NUM_LEVELS,
 )
-from splendor_env.core.gems import COLOR_LETTERS, NUM_COLORS, total, unpack
+from splendor_env.core.gems import (
+    COLOR_LETTERS,
+    NUM_COLORS,
+    floor_subtract,
+    gold_of,
+    total,
+    unpack,
+)
 from splendor_env.core.hidden import is_secret
 from splendor_env.core.rules import card_bought, hand_size, is_last_round, victory_shares
 from splendor_env.core.state import MARKET_SLOTS, EndReason, Phase, Rules
@@ -32,21 +49,24 @@ _TABLE_WIDTHS = (6, 8, 4, 3, 3, 3, 3, 6, 7, 10, 3, 3, 3, 3)
 """Columns after the seat: points, tokens in all and by colour, cards, bonuses by colour."""
 
 
-def board_text(game: np.record, rules: Rules, viewer: int | None = None) -> str:
+def board_text(
+    game: np.record, rules: Rules, viewer: int | None = None, buyer: int | None = None
+) -> str:
     """Draw one game as lines of text.
 
     Args:
         game: One record of dtype `GAME`.
         rules: The variant the game was dealt with.
         viewer: Seat whose own secrets are shown; None is a spectator, who sees nobody's.
+        buyer: Seat for which the board also says what it still lacks for each card and noble.
     """
     lines = [
         *status_lines(game, rules),
         "",
-        *_noble_lines(game, rules),
+        *_noble_lines(game, rules, buyer),
         "",
-        *_market_lines(game),
-        *_seat_lines(game, rules, viewer),
+        *_market_lines(game, buyer),
+        *_seat_lines(game, rules, viewer, buyer),
     ]
     return "\n".join(line.rstrip() for line in lines)
 
@@ -119,11 +139,23 @@ def _full_card(card: int) -> str:
     return f"level {CARD_LEVEL[card] + 1}, {_worth(card)}, cost {gems_text(CARD_COST[card])}"
 
 
+def lack_text(card: int, bonuses: np.uint64, tokens: np.uint64) -> str:
+    """What a card still costs a seat after its bonuses and tokens.
+
+    `W2 K1`; `2: W2 K1` if gold in hand leaves 2 of these to get; `can buy`, `buy: gold 1`.
+    """
+    missing = floor_subtract(floor_subtract(CARD_COST[card], bonuses), tokens)
+    number, gold = int(total(missing)), int(gold_of(tokens))
+    if number <= gold:
+        return f"buy: gold {number}" if number else "can buy"
+    return f"{number - gold}: {gems_text(missing)}" if gold else gems_text(missing)
+
+
 def _row(label: str, cells: Iterable[str], width: int) -> str:
     return f"{label:<{_LABEL_WIDTH}}" + "".join(f"{cell:<{width}}" for cell in cells)
 
 
-def _noble_lines(game: np.record, rules: Rules) -> list[str]:
+def _noble_lines(game: np.record, rules: Rules, buyer: int | None) -> list[str]:
     slots = [slot for slot in range(rules.num_nobles) if game.nobles[slot] >= 0]
     asked = [
         gems_text(NOBLE_COST[int(game.nobles[slot])])
@@ -131,13 +163,23 @@ def _noble_lines(game: np.record, rules: Rules) -> list[str]:
         else f"with seat {game.noble_owner[slot]}"
         for slot in slots
     ]
-    return [
+    lines = [
         _row("Nobles", [str(slot + 1) for slot in slots], _NOBLE_WIDTH),
         _row(count_text(rules.noble_points, "point"), asked, _NOBLE_WIDTH),
     ]
+    if buyer is not None:
+        bonuses = game.bonuses[buyer]
+        due = [
+            gems_text(floor_subtract(NOBLE_COST[int(game.nobles[slot])], bonuses))
+            if game.noble_owner[slot] < 0
+            else ""
+            for slot in slots
+        ]
+        lines.append(_row("cards to go", due, _NOBLE_WIDTH))
+    return lines
 
 
-def _market_lines(game: np.record) -> list[str]:
+def _market_lines(game: np.record, buyer: int | None) -> list[str]:
     lines = []
     for level in reversed(range(NUM_LEVELS)):
         titles, costs = [], []
@@ -148,12 +190,19 @@ def _market_lines(game: np.record) -> list[str]:
         lines += [
             _row(f"Level {level + 1}", titles, _CARD_WIDTH),
             _row(f"{game.deck_size[level]} in deck", costs, _CARD_WIDTH),
-            "",
         ]
+        if buyer is not None:
+            bonuses, tokens = game.bonuses[buyer], game.tokens[buyer]
+            lacks = [
+                lack_text(card, bonuses, tokens) if card >= 0 else ""
+                for card in game.market[level].tolist()
+            ]
+            lines.append(_row("you lack", lacks, _CARD_WIDTH))
+        lines.append("")
     return lines
 
 
-def _seat_lines(game: np.record, rules: Rules, viewer: int | None) -> list[str]:
+def _seat_lines(game: np.record, rules: Rules, viewer: int | None, buyer: int | None) -> list[str]:
     white, *others = COLOR_LETTERS
     lines = [
         _table_row(
@@ -173,10 +222,12 @@ def _seat_lines(game: np.record, rules: Rules, viewer: int | None) -> list[str]:
                 *_counts(game.bonuses[seat])[:NUM_COLORS],
             )
         )
-        lines += [
-            f"    reserved {slot + 1}: {_reserved(game, rules, seat, slot, viewer)}"
-            for slot in range(hand_size(game, seat))
-        ]
+        for slot in range(hand_size(game, seat)):
+            lines.append(f"    reserved {slot + 1}: {_reserved(game, rules, seat, slot, viewer)}")
+            if seat == buyer and not is_secret(game, rules, seat, slot, _observer(viewer)):
+                card = int(game.reserved[seat, slot])
+                lack = lack_text(card, game.bonuses[seat], game.tokens[seat])
+                lines.append(f"      you lack: {lack}")
     return lines
 
 
@@ -191,7 +242,78 @@ def _table_row(label: str, *cells: object) -> str:
 
 def _reserved(game: np.record, rules: Rules, seat: int, slot: int, viewer: int | None) -> str:
     card = int(game.reserved[seat, slot])
-    if is_secret(game, rules, seat, slot, SPECTATOR if viewer is None else viewer):
+    if is_secret(game, rules, seat, slot, _observer(viewer)):
         return f"level {CARD_LEVEL[card] + 1} card, face down"
     is_closed = is_secret(game, rules, seat, slot, SPECTATOR)
     return _full_card(card) + (" (seen by you alone)" if is_closed else "")
+
+
+def _observer(viewer: int | None) -> int:
+    return SPECTATOR if viewer is None else viewer
+
+
+# A decision in words.
+
+
+def decision_text(before: np.record, after: np.record, action: int) -> str:
+    """What the mover has done, without what that turned up: `buys 1-2 (level 1, ...) for R2`.
+
+    Args:
+        before: One record of dtype `GAME`.
+        after: The one that the decision led to.
+        action: The decision.
+    """
+    seat, name = before.player, ACTION_NAMES[action]
+    text = _deed(before, after, action, seat, name)
+    visits = [
+        f"noble {slot + 1} ({gems_text(NOBLE_COST[int(before.nobles[slot])])}) visits"
+        for slot in np.flatnonzero(after.noble_owner != before.noble_owner).tolist()
+    ]
+    return ", ".join([text] * (not NOBLE <= action < PAY_GOLD) + visits)
+
+
+def _deed(before: np.record, after: np.record, action: int, seat: int, name: str) -> str:
+    """The same without the visit of a noble."""
+    if RESERVE <= action < BUY:
+        place = name.removeprefix("reserve ")
+        what = f"a card of level {place[-1]} face down"
+        if action < RESERVE_DECK:
+            what = f"{place} ({_full_card(int(card_reserved(before, after)))})"
+        has_gold = gold_of(after.tokens[seat]) > gold_of(before.tokens[seat])
+        return f"reserves {what}{', takes gold' if has_gold else ''}"
+    pays = f"pays gold for {name[-1]}" if PAY_GOLD <= action < DONE else ""
+    if pays and after.pending >= 0:
+        return pays
+    if BUY <= action < RETURN or before.pending >= 0:
+        purchase = before.pending if before.pending >= 0 else action
+        place = ACTION_NAMES[purchase].removeprefix("buy ")
+        card = _full_card(int(card_bought(before, purchase)))
+        if after.pending >= 0:
+            return f"wants {place} ({card})"
+        paid = gems_text(before.tokens[seat] - after.tokens[seat])
+        # The last gold completes the payment.
+        return f"{pays and f'{pays}, '}buys {place} ({card}) for {paid}"
+    return "passes" if action == PASS else name.replace(" ", "s ", 1)
+
+
+def card_reserved(before: np.record, after: np.record) -> int:
+    """The card that the mover has just reserved."""
+    return int(after.reserved[before.player, hand_size(before, before.player)])
+
+
+def draw_text(before: np.record, after: np.record, action: int, viewer: int | None = None) -> str:
+    """What a decision turned up, as a viewer sees it; empty where it turned up nothing.
+
+    Args:
+        before: One record of dtype `GAME`.
+        after: The one that the decision led to.
+        action: The decision.
+        viewer: Seat that is told what it has reserved face down itself.
+    """
+    if RESERVE_DECK <= action < BUY and viewer == before.player:
+        return f"the card: {_full_card(card_reserved(before, after))}"
+    for level, slot in np.argwhere(before.market != after.market).tolist():
+        card = int(after.market[level, slot])
+        shown = f"now {_worth(card)}, cost {gems_text(CARD_COST[card])}" if card >= 0 else "empty"
+        return f"{level + 1}-{slot + 1} is {shown}"
+    return ""

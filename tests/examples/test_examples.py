@@ -5,12 +5,14 @@ import re
 import shlex
 import subprocess
 import sys
+from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from splendor_env.cli import main as splendor
+from splendor_env.record import load_dataset, read_records
 
 CHECKOUT = Path(__file__).parents[2]
 GUIDE = CHECKOUT / "docs" / "own_agent.md"
@@ -46,6 +48,23 @@ def test_random_match(num_players):
 
 def test_random_match_stops_after_its_steps():
     assert "games 0, decisions 50, illegal actions 0" in example("random_match", "--steps", 50)
+
+
+def test_make_dataset(tmp_path):
+    sizes = ["--games", 3, "--players", 3, "--agent", "racer", "--seed", 5]
+    output = example("make_dataset", *sizes, "--out", tmp_path / "data")
+    records = list(read_records(tmp_path / "data" / "games.jsonl.gz"))
+    assert [record["seats"] for record in records] == [["racer"] * 3] * 3
+    assert len({str(record["deal"]) for record in records}) == 3
+    dataset = load_dataset(tmp_path / "data" / "games.jsonl.gz")
+    card = (tmp_path / "data" / "README.md").read_text(encoding="utf-8")
+    assert output.startswith("# Splendor self-play: racer, 3 players")
+    assert f"| decisions | {len(dataset.action):,} |" in card
+    shares = [sum(record["result"]["share"][seat] for record in records) / 3 for seat in range(3)]
+    assert f"| win shares by seat | {', '.join(f'{share:.1%}' for share in shares)} |" in card
+    digest = sha256((tmp_path / "data" / "games.jsonl.gz").read_bytes()).hexdigest()
+    assert f"SHA-256 `{digest}`" in card and "**Licence.** MIT" in card
+    assert 'load_dataset("games.jsonl.gz")' in card
 
 
 def test_own_agent():

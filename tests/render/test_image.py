@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
+from PIL import Image
 
 from splendor_env.core.gems import pack
 from splendor_env.core.state import EndReason, rulebook_2014, standard
-from splendor_env.render.image import board_image
+from splendor_env.render.image import board_image, write_gif, write_png
 from tests.render.positions import (
     opening,
     over,
@@ -138,3 +139,28 @@ def test_margin_stays_free_at_any_ply(num_players):
             image = board_image(game, rules, viewer=0)
             for edge in (image[:8], image[-8:], image[:, :8], image[:, -8:]):
                 assert (edge == image[0, 0]).all()
+
+
+def test_note_stands_under_the_title_and_never_runs_out_of_the_picture():
+    game = opening(RULES)
+    plain = board_image(game, RULES)
+    left, top, right, bottom = changed_box(plain, board_image(game, RULES, note="Turn 1: " * 4))
+    assert 12 <= left and 36 <= top and right < 400 and bottom < 58
+    _, _, right, _ = changed_box(plain, board_image(game, RULES, note="Turn 1: " * 40))
+    assert 700 < right <= 788
+
+
+def test_files_keep_the_board_and_hold_the_last_frame(tmp_path):
+    game = opening(RULES)
+    images = [board_image(game, RULES), board_image(play(game, RULES, "take W U G"), RULES)]
+    write_png(tmp_path / "board.png", images[0])
+    with Image.open(tmp_path / "board.png") as read:
+        difference = np.abs(np.asarray(read.convert("RGB"), int) - images[0])
+    assert difference.mean() < 1 and (tmp_path / "board.png").stat().st_size < 60_000
+    write_gif(tmp_path / "game.gif", images)
+    with Image.open(tmp_path / "game.gif") as film:
+        assert (film.n_frames, film.size, film.info["duration"]) == (2, (800, 564), 900)
+        film.seek(1)
+        assert film.info["duration"] == 6000
+        last = np.asarray(film.convert("RGB"), int)
+    assert np.abs(last - images[1]).mean() < 1

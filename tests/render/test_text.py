@@ -4,9 +4,11 @@ import sys
 import numpy as np
 import pytest
 
+from splendor_env.core.actions import ACTION_NAMES
+from splendor_env.core.cards import CARD_NAMES
 from splendor_env.core.gems import pack
 from splendor_env.core.state import EndReason, Phase, rulebook_2014, standard
-from splendor_env.render.text import board_text
+from splendor_env.render.text import board_text, decision_text, draw_text, lack_text
 from tests.render.positions import (
     opening,
     over,
@@ -203,7 +205,8 @@ def test_lines_fit_80_columns_at_any_ply(num_players):
     for num_plies in range(0, 200, 20):
         for game in random_games(rules, num_games=5, num_plies=num_plies):
             for viewer in range(num_players):
-                assert max(map(len, board_text(game, rules, viewer).splitlines())) <= 80
+                text = board_text(game, rules, viewer, buyer=viewer)
+                assert max(map(len, text.splitlines())) <= 80
 
 
 def test_drawing_leaves_the_game_alone():
@@ -211,6 +214,95 @@ def test_drawing_leaves_the_game_alone():
     before = games.copy()
     board_text(games[0], RULES, viewer=0)
     assert np.array_equal(games, before)
+
+
+@pytest.mark.parametrize(
+    ("bonuses", "tokens", "text"),
+    [
+        ([0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0], "U2 G2 R3"),
+        ([0, 1, 0, 0, 9], [0, 0, 1, 1, 0, 0], "U1 G1 R2"),
+        ([0, 1, 0, 0, 0], [0, 0, 1, 1, 0, 1], "3: U1 G1 R2"),
+        ([0, 2, 2, 0, 0], [0, 0, 0, 2, 0, 1], "buy: gold 1"),
+        ([0, 2, 2, 3, 0], [0, 0, 0, 0, 0, 1], "can buy"),
+        ([0, 1, 0, 0, 0], [0, 1, 3, 3, 0, 0], "can buy"),
+    ],
+)
+def test_what_a_card_still_costs(bonuses, tokens, text):
+    card = CARD_NAMES.index("U02230")
+    assert lack_text(card, pack(bonuses), pack(tokens)) == text
+
+
+def test_buyer_is_told_what_is_lacking():
+    game = with_blind_reserve(RULES)
+    game.bonuses[1] = pack([0, 0, 1, 0, 4])
+    game.tokens[1] = pack([3, 1, 1, 1, 0, 1])
+    lines = board_text(game, RULES, 1, buyer=1).splitlines()
+    assert [line for line in lines if line.startswith("cards to go")] == [
+        "cards to go R4           G2 R3        G3 R4"
+    ]
+    assert [line for line in lines if line.startswith("you lack")] == [
+        "you lack    6: U2 G1 R4     3: G1 R2 K1     5: W2 U2 R2     6: U2 G3 R2",
+        "you lack    1: G1 R1        2: U1 R2        1: U2           buy: gold 1",
+        "you lack    buy: gold 1     can buy         1: R2           2: U3",
+    ]
+    own = [line.strip() for line in lines if line.startswith("      you lack: ")]
+    assert own == ["you lack: 2: U1 R2", "you lack: 6: U2 G3 R2"]
+    secret = board_text(game, RULES, None, buyer=1)
+    assert secret.count("      you lack: ") == 1  # not of the card that is face down
+
+
+def told(game, rules, *moves, viewer=None):
+    """What is said of the last of some moves."""
+    *earlier, last = moves
+    before = play(game, rules, *earlier)
+    after = play(before, rules, last)
+    action = ACTION_NAMES.index(last)
+    return decision_text(before, after, action), draw_text(before, after, action, viewer)
+
+
+def test_decisions_in_words():
+    game = opening(RULES)
+    game.tokens[0] = pack([0, 0, 0, 1, 1, 2])
+    assert told(game, RULES, "take W U G") == ("takes W U G", "")
+    deed, draw = told(game, RULES, "buy 1-1")
+    assert deed == "buys 1-1 (level 1, W, cost R2 K1) for R1 K1 gold 1"
+    assert draw.startswith("1-1 is now ") and ", cost " in draw
+    deed, draw = told(game, RULES, "reserve 2-1")
+    assert deed == "reserves 2-1 (level 2, W 1 point, cost G3 R2 K2), takes gold"
+    assert draw.startswith("2-1 is now ")
+    game.deck_size[1] = 0
+    game.deck[1] = -1
+    assert told(game, RULES, "reserve 2-1")[1] == "2-1 is empty"
+    game.bank = pack([0, 0, 0, 0, 0, 0])
+    assert told(game, RULES, "reserve 2-1")[0].endswith("K2)")
+
+
+def test_blind_reserve_is_told_to_its_owner_alone():
+    game = opening(RULES)
+    for viewer, is_told in ((None, False), (1, False), (0, True)):
+        deed, draw = told(game, RULES, "reserve deck 3", viewer=viewer)
+        assert deed == "reserves a card of level 3 face down, takes gold"
+        assert draw.startswith("the card: level 3, ") if is_told else draw == ""
+
+
+def test_payment_return_and_noble_in_words():
+    rules = rulebook_2014(2)
+    game = opening(rules)
+    game.tokens[0] = pack([0, 0, 0, 2, 1, 2])
+    assert told(game, rules, "buy 1-1") == ("wants 1-1 (level 1, W, cost R2 K1)", "")
+    assert told(game, rules, "buy 1-1", "pay gold for R") == ("pays gold for R", "")
+    bought = "buys 1-1 (level 1, W, cost R2 K1) for "
+    assert told(game, rules, "buy 1-1", "done")[0] == bought + "R2 K1"
+    # The last gold completes the payment.
+    deed, draw = told(game, rules, "buy 1-1", "pay gold for R", "pay gold for R")
+    assert deed == f"pays gold for R, {bought}K1 gold 2" and draw.startswith("1-1 is now")
+    game.tokens[0] = pack([2, 2, 2, 2, 0, 2])
+    assert told(game, RULES, "take W U G", "return gold") == ("returns gold", "")
+    game.bonuses[0] = pack([0, 0, 3, 4, 4, 0])
+    assert told(game, RULES, "buy 1-1", "noble 2") == ("noble 2 (G3 R3 K3) visits", "")
+    game.noble_owner[1] = 1
+    game.noble_owner[2] = 1
+    assert told(game, RULES, "buy 1-1")[0].endswith(" for nothing, noble 1 (R4 K4) visits")
 
 
 def test_text_needs_no_pillow():
