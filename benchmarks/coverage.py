@@ -138,7 +138,14 @@ def main() -> None:
     print(f"95 % intervals that hold the truth, of {options.matches} matches each")
     print("players  deals  share  Wilson  bootstrap over deals")
     for num_players in (2, 3, 4):
-        for num_deals, truth in ((50, 0.5), (500, 1 / num_players), (500, 0.63), (500, 0.9)):
+        for num_deals, truth in (
+            (15, 1 / num_players),
+            (15, 0.6),
+            (50, 0.5),
+            (500, 1 / num_players),
+            (500, 0.63),
+            (500, 0.9),
+        ):
             effect = SEAT_EFFECT[num_players] * 4 * truth * (1 - truth)
             shares = simulate_deals(rng, options.matches * num_deals, truth + effect)
             shares = shares.reshape(options.matches, num_deals, num_players)

@@ -954,7 +954,7 @@ def league(
     """Let agents play each other and write a report: page, pictures and JSON.
 
     All goes into leagues/NAME: each game into records/, from which an interrupted league goes on
-    and the report can be made again.
+    and the report can be made again. Progress is shown by game with one process, else by match.
     """
     from rich.progress import Progress
 

@@ -8,16 +8,16 @@ from splendor_env.core.state import SplendorError
 from splendor_env.evaluation.statistics import wilson_interval
 
 NUM_BINS = 10
-"""Equally wide bins of predicted win shares."""
+"""Equally wide bins of expected win shares."""
 
 
 class Calibration(NamedTuple):
-    """Predicted against observed win shares in the bins that are not empty (K,)."""
+    """Expected and observed win shares in the bins that are not empty (K,)."""
 
     num_decisions: np.ndarray
     """In each bin."""
-    predicted: np.ndarray
-    """Mean prediction."""
+    expected: np.ndarray
+    """Mean of what was expected."""
     observed: np.ndarray
     """Mean share that followed."""
     low: np.ndarray
@@ -28,11 +28,11 @@ class Calibration(NamedTuple):
     @property
     def error(self) -> float:
         """Expected calibration error: mean distance of the two over all decisions."""
-        return float(np.average(np.abs(self.predicted - self.observed), weights=self.num_decisions))
+        return float(np.average(np.abs(self.expected - self.observed), weights=self.num_decisions))
 
 
-def calibrate(predicted: np.ndarray, observed: np.ndarray, game: np.ndarray) -> Calibration:
-    """Sort decisions into bins by what was predicted and compare it with what came.
+def calibrate(expected: np.ndarray, observed: np.ndarray, game: np.ndarray) -> Calibration:
+    """Sort decisions into bins by what was expected and compare it with what came.
 
     The intervals are clustered by game, as all decisions of a game share one outcome: the variance
     of a bin's mean is that of the sums over games of the deviations from it, and Wilson's interval
@@ -40,15 +40,15 @@ def calibrate(predicted: np.ndarray, observed: np.ndarray, game: np.ndarray) -> 
     variance is 0 (all outcomes alike, or a single game) the games of the bin are that number.
 
     Args:
-        predicted, observed: (T,) shares from 0 to 1.
+        expected, observed: (T,) shares from 0 to 1.
         game: (T,) integers from 0, equal within a game.
 
     Raises:
         SplendorError: There are no decisions.
     """
-    if len(predicted) == 0:
+    if len(expected) == 0:
         raise SplendorError("there are no decisions to calibrate by")
-    bins = np.minimum((predicted * NUM_BINS).astype(np.int64), NUM_BINS - 1)
+    bins = np.minimum((expected * NUM_BINS).astype(np.int64), NUM_BINS - 1)
     kept, bins, count = np.unique(bins, return_inverse=True, return_counts=True)
     num_bins, num_games = len(kept), int(game.max()) + 1
 
@@ -56,7 +56,7 @@ def calibrate(predicted: np.ndarray, observed: np.ndarray, game: np.ndarray) -> 
         sums = np.bincount(bins * num_games + game, values, minlength=num_bins * num_games)
         return sums.reshape(num_bins, num_games)
 
-    mean_predicted = np.bincount(bins, predicted) / count
+    mean_expected = np.bincount(bins, expected) / count
     # Rounding must not carry a mean of shares beyond 0 or 1.
     mean_observed = np.clip(np.bincount(bins, observed) / count, 0, 1)
     deviation = by_game(observed - mean_observed[bins])
@@ -71,4 +71,4 @@ def calibrate(predicted: np.ndarray, observed: np.ndarray, game: np.ndarray) -> 
             independent = min(round(share * (1 - share) / variance), int(count[index]))
         intervals.append(wilson_interval(share, max(independent, 1)))
     low, high = np.array(intervals).T
-    return Calibration(count, mean_predicted, mean_observed, low, high)
+    return Calibration(count, mean_expected, mean_observed, low, high)

@@ -5,6 +5,8 @@ the rest and the rest against one, and mixed tables. Every match is a file of re
 interrupted league goes on where it was, and every figure can be computed again.
 """
 
+import contextlib
+import hashlib
 import importlib
 import json
 import multiprocessing
@@ -49,7 +51,11 @@ _MAX_GAMES = 1_000_000
 _MAX_JOBS = 256
 _COUNTS = (2, 3, 4)
 _CALIBRATION_GAMES = 48
-"""Games of each match in which agents are asked what they expect."""
+"""Games of each match, at most, in which agents are asked what they expect."""
+_MAX_STEM = 80
+_DIGEST_BYTES = 8
+_PLAYED_FILE = "played.json"
+"""In the league's folder: by which calls its games were played."""
 
 
 @dataclass(frozen=True)
@@ -88,8 +94,11 @@ class LeagueConfig:
 
     def __post_init__(self) -> None:
         for key in ("name", "folder"):
-            _check(key, getattr(self, key), str, "a string")
-        if not self.name or Path(self.name).name != self.name:
+            value = getattr(self, key)
+            _check(key, value, str, "a string")
+            if not value or not value.isprintable():
+                raise SplendorError(f"{key} must be the name of a folder, not {value!r}")
+        if self.name == ".." or Path(self.name).name != self.name:
             raise SplendorError(f"name must be the name of a folder, not {self.name!r}")
         if len(self.agents) < 2:
             raise SplendorError(f"agents must be at least two, not {list(self.agents)!r}")
@@ -108,9 +117,13 @@ class LeagueConfig:
                     f"agents {name!r} and {stems[_stem(name)]!r} need names that differ in letters "
                     "and digits, as files are called after them"
                 )
-        if not self.players or any(count not in _COUNTS for count in self.players):
-            raise SplendorError(f"players must be some of 2, 3 and 4, not {list(self.players)!r}")
-        if self.rules not in PRESETS:
+        for count in self.players:
+            _check("each of players", count, int, "2, 3 or 4", 2, 4)
+        if not self.players or len(set(self.players)) < len(self.players):
+            raise SplendorError(
+                f"players must be some of 2, 3 and 4, each once, not {list(self.players)!r}"
+            )
+        if not isinstance(self.rules, str) or self.rules not in PRESETS:
             raise SplendorError(f"rules must be one of {', '.join(PRESETS)}, not {self.rules!r}")
         check_seed(self.seed)
         if max(self.players) > 2 and len(self.agents) < max(self.players):
@@ -118,9 +131,8 @@ class LeagueConfig:
                 f"mixed tables of {max(self.players)} players need as many agents, not "
                 f"{len(self.agents)}"
             )
-        for name in (*self.slow, self.anchor):
-            if name not in self.agents:
-                key = "anchor" if name == self.anchor else "slow"
+        for key, name in (*(("slow", name) for name in self.slow), ("anchor", self.anchor)):
+            if name not in list(self.agents):  # a list, as the name may be anything
                 raise SplendorError(
                     f"{key} must name agents of the league ({', '.join(self.agents)}), not {name!r}"
                 )
@@ -195,7 +207,11 @@ def _check(
 
 def _stem(name: str) -> str:
     """The name as a part of a file's name, which no system refuses or folds."""
-    return re.sub("[^a-z0-9]+", "-", name.lower()).strip("-") or "agent"
+    stem = re.sub("[^a-z0-9]+", "-", name.lower()).strip("-") or "agent"
+    if len(stem) <= _MAX_STEM:
+        return stem
+    digest = hashlib.blake2b(stem.encode(), digest_size=_DIGEST_BYTES).hexdigest()
+    return f"{stem[: _MAX_STEM - len(digest) - 1]}-{digest}"
 
 
 class _Task(NamedTuple):
@@ -209,6 +225,10 @@ class _Task(NamedTuple):
     rules: Rules
     seed: int
     is_slow: bool
+
+    @property
+    def is_mixed(self) -> bool:
+        return len(self.agents) > 2
 
 
 class _Expectations(NamedTuple):
@@ -241,16 +261,18 @@ def play_league(
 
     Args:
         config: Of the league.
-        about: What else the report shall say of itself, such as the command.
+        about: What the report shall say of this call besides versions and commit, such as the
+            command and the machine.
         report_only: Play nothing; every match must be there.
-        progress: Called with the games done and the games in all.
+        progress: Called with the games done and the games in all: as they finish where `jobs` is 1,
+            else after each match.
 
     Returns:
         The content of report.json.
 
     Raises:
-        SplendorError: An unknown agent, a file of another match, one that is missing, no
-            matplotlib or no openskill.
+        SplendorError: An unknown agent, a file of another match, one that is missing, a folder or
+            `played.json` that cannot be made or read, no matplotlib or no openskill.
     """
     for package in ("matplotlib", "openskill"):
         try:
@@ -266,15 +288,24 @@ def play_league(
         for task in tasks:
             if not task.path.is_file():
                 raise SplendorError(f"{task.path} is missing: run the league without --report-only")
-    (config.path / "records").mkdir(parents=True, exist_ok=True)
+    try:
+        (config.path / "records").mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SplendorError(f"cannot make the folder {config.path}: {error}") from error
+    this_call = dict(about) | _program()
     num_games = sum(len(task.seating.deal) for task in tasks)
     num_done = 0
-    played: dict[Path, _Played] = {}
-    for task, one in _in_processes(tasks, config.jobs, report_only):
-        played[task.path] = one
-        num_done += len(task.seating.deal)
+
+    def tell(done_of_match: int, games_of_match: int) -> None:
         if progress is not None:
-            progress(num_done, num_games)
+            progress(num_done + done_of_match, num_games)
+
+    played: dict[Path, _Played] = {}
+    with _noted(config, this_call, tasks, report_only):
+        for task, one in _in_processes(tasks, config.jobs, report_only, tell):
+            played[task.path] = one
+            num_done += len(task.seating.deal)
+            tell(0, 0)
     names = list(config.agents)
     tables = {}
     for count in config.players:
@@ -288,9 +319,17 @@ def play_league(
         )
     report = {
         "version": REPORT_VERSION,
-        "about": _about(config) | dict(about),
+        "about": {
+            "league": config.name,
+            "rules": config.rules,
+            "seed": str(config.seed),
+            "rating 0": config.anchor,
+        },
+        "played_by": _read_calls(config),
+        "written_by": this_call | {"written": _now()},
         "config": asdict(config),
         "agents": dict(config.agents),
+        "calibration_games": _CALIBRATION_GAMES,
         "tables": tables,
     }
     write_report(report, config.path)
@@ -336,19 +375,67 @@ def _tasks(config: LeagueConfig) -> list[_Task]:
     return tasks
 
 
+@contextlib.contextmanager
+def _noted(
+    config: LeagueConfig, call: Mapping[str, str], tasks: Sequence[_Task], report_only: bool
+) -> Iterator[None]:
+    """Note in the league's folder who plays here, unless nothing is left to play."""
+    if report_only:
+        yield
+        return
+    before, sizes = _read_calls(config), _sizes(tasks)
+    # Before the first game, as a kill may be the end.
+    this = dict(call) | {"processes": str(config.jobs), "began": _now()}
+    _write_calls(config, [*before, this])
+    try:
+        yield
+    finally:
+        if _sizes(tasks) == sizes:
+            _write_calls(config, before)
+
+
+def _sizes(tasks: Sequence[_Task]) -> list[int]:
+    return [task.path.stat().st_size if task.path.exists() else 0 for task in tasks]
+
+
+def _read_calls(config: LeagueConfig) -> list[dict[str, str]]:
+    """By which calls the games were played, in order; what each says of itself."""
+    path = config.path / _PLAYED_FILE
+    if not path.exists():
+        return []
+    try:
+        calls = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise SplendorError(f"cannot read {path}: {error}") from error
+    is_right = isinstance(calls, list) and all(isinstance(call, dict) and call for call in calls)
+    if not is_right or any(not isinstance(text, str) for call in calls for text in call.values()):
+        raise SplendorError(f"{path} is not a list of tables of texts")
+    return calls
+
+
+def _write_calls(config: LeagueConfig, calls: Sequence[Mapping[str, str]]) -> None:
+    text = json.dumps(calls, indent=1, ensure_ascii=False) + "\n"
+    path = config.path / _PLAYED_FILE
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise SplendorError(f"cannot write {path}: {error}") from error
+
+
 def _in_processes(
-    tasks: list[_Task], jobs: int, report_only: bool
+    tasks: list[_Task], jobs: int, report_only: bool, progress: Callable[[int, int], None]
 ) -> Iterator[tuple[_Task, _Played]]:
-    """Play and read every match, and give them as they are done."""
+    """Play and read every match, and give them as they are done; progress is of a match."""
+    # Mixed tables first: only they can be refused after a change of agents. Then the slow ones, so
+    # that no process is left alone with one in the end.
+    order = sorted(tasks, key=lambda task: (not task.is_mixed, not task.is_slow))
     if jobs == 1:
-        for task in tasks:
-            yield task, _play(task, report_only)
+        for task in order:
+            yield task, _play(task, report_only, progress)
         return
     others = multiprocessing.active_children()
     pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), _begin_worker)
     try:
-        # The slow ones first, so that no process is left alone with one in the end.
-        order = sorted(tasks, key=lambda task: not task.is_slow)
         futures = {pool.submit(_play, task, report_only): task for task in order}
         for future in as_completed(futures):
             yield futures[future], future.result()
@@ -374,10 +461,27 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _play(task: _Task, report_only: bool) -> _Played:
+def _play(
+    task: _Task, report_only: bool, progress: Callable[[int, int], None] | None = None
+) -> _Played:
     """Play what is missing of a match, then read what its file says."""
-    if not report_only:
-        play_to_file(task.specs, task.seating, task.rules, task.seed, task.path)
+    try:
+        if not report_only:
+            play_to_file(
+                task.specs, task.seating, task.rules, task.seed, task.path, progress=progress
+            )
+        return _read(task)
+    except SplendorError as error:
+        if not task.is_mixed:
+            raise
+        raise SplendorError(
+            f"{error} (mixed tables change with the agents: if these have changed, remove "
+            f"{task.path.with_name('*_mixed.jsonl.gz')} and play them again)"
+        ) from error
+
+
+def _read(task: _Task) -> _Played:
+    """What the file of a finished match says."""
     records = list(read_records(task.path))
     results = results_of(records, task.specs)
     order = np.argsort([record["about"]["game"] for record in records])
@@ -400,8 +504,7 @@ def _play(task: _Task, report_only: bool) -> _Played:
             expectations[index] = _expectations(spec, evaluate, chosen, task.rules)
     league_index = np.array([*task.agents, -1], np.int16)  # -1 stays -1
     results["agents"] = league_index[results["agents"]]
-    is_mixed = len(task.agents) > 2
-    one, rest = (MIXED, MIXED) if is_mixed else task.agents
+    one, rest = (MIXED, MIXED) if task.is_mixed else task.agents
     return _Played(Match(one, rest, results), expectations)
 
 
@@ -447,16 +550,14 @@ def _calibrations(names: Sequence[str], played: Sequence[_Played]) -> dict[str, 
     return calibrations
 
 
-def _about(config: LeagueConfig) -> dict[str, str]:
-    """What made the report, in words."""
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def _program() -> dict[str, str]:
+    """What runs here, in words."""
     packages = ("numpy", "numba", "onnxruntime", "openskill")
     return {
-        "league": config.name,
-        "written": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "rules": config.rules,
-        "seed": str(config.seed),
-        "rating 0": config.anchor,
-        "processes": str(config.jobs),
         "python": platform.python_version(),
         **{package: _version(package) for package in packages},
         "commit": _commit(),
@@ -492,7 +593,7 @@ def _commit() -> str:
 def write_ladder(report: Mapping[str, Any], path: Path) -> None:
     """Write what `splendor agents` shows of a league: ratings by spec, small enough to commit."""
     ladder = {
-        "written": report["about"]["written"],
+        "written": report["written_by"]["written"],
         "rules": report["about"]["rules"],
         "games": sum(table["games"] for table in report["tables"].values()),
         "tables": {

@@ -44,6 +44,8 @@ summary { cursor: pointer; }
 code { overflow-wrap: anywhere; }
 """
 
+_FEW_DEALS = 30
+"""With fewer the intervals of `plackett_luce` are too narrow."""
 _COUNTS = ("games", "ties", "truncated", "stalemates", "illegal", "failed")
 
 
@@ -80,11 +82,11 @@ def render(report: dict[str, Any], pictures: Mapping[str, bytes]) -> str:
         f"<title>League {name}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<main>\n"
         f"<h1>League {name}</h1>\n"
         f"<p>{num_games:,} games of Splendor between {len(report['agents'])} agents. Every deal is "
-        "played once from each seat, and no agent sees decks or the secret reserves of others. A "
-        "shared victory counts as a share of it, a game truncated by the round limit as 1/players "
-        "for each. Intervals are at 95 % and take the games of one deal together; they say how "
-        "sure the figure is for these agents and rules, not how another training run of the same "
-        "method would fare.</p>\n"
+        "played once from each seat, and no agent is shown decks or the secret reserves of "
+        "others. A shared victory counts as a share of it, a game truncated by the round limit as "
+        "1/players for each. Intervals are at 95 % and take the games of one deal together; they "
+        "say how sure the figure is for these agents and rules, not how another training run of "
+        "the same method would fare.</p>\n"
         f"<nav>{links}</nav>\n{body}</main>\n</body>\n</html>\n"
     )
 
@@ -110,7 +112,7 @@ def _ladder_of_two(table: Table) -> str:
         for row in table["ladder"]
     ]
     head = ("agent", "rating", "95 %", "mean win share", "Nash weight", "Nash skill")
-    cycles = [" beats ".join((*cycle, cycle[0])) for cycle in table["cycles"]]
+    cycles = [" beats ".join((*cycle, cycle[0])) for cycle in table["cycles_of_three"]]
     notes = {
         "rating": f"{table['scale']}; a lead of 200 stands for a win share of 76 %. The fit takes "
         "all games at once, so their order does not matter. The agent at 0 has no interval, that "
@@ -119,30 +121,34 @@ def _ladder_of_two(table: Table) -> str:
         "Nash weight": "how often a mixture of agents that none of them beats plays this one; a "
         "weak agent that enters twice does not change it.",
         "Nash skill": "how the agent stands against that mixture, in Elo, 0 at best.",
-        "cycles": "; ".join(cycles)
+        "cycles of three": "; ".join(cycles)
         or "no three agents beat each other in a circle, each with its interval above 50 %.",
     }
     return _table(head, rows, "Ratings, 2 players") + _notes(notes)
 
 
 def _ladder_of_many(table: Table) -> str:
-    others = table["players"] - 1
+    rest = table["players"] - 1
     rows = [
         (
             Text(row["agent"]),
             *_rating(table, row),
             _percent(row["win_share"]),
-            _percent(row["others_share"]),
+            _percent(row["rest_share"]),
         )
         for row in table["ladder"]
     ]
-    head = ("agent", "rating", "95 %", f"1 against {others}", f"{others} against 1")
+    head = ("agent", "rating", "95 %", f"1 against {rest}", f"{rest} against 1")
+    intervals = "The intervals are somewhat too wide."
+    if table["mixed_deals"] < _FEW_DEALS:
+        intervals = f"The intervals rest on {table['mixed_deals']} deals only and are too narrow."
     notes = {
-        "rating": f"{table['scale']}; by finishing ranks, averaged over random orders of games.",
-        f"1 against {others}": f"win share of one copy against {others} copies of another agent, "
+        "rating": f"{table['scale']}; by finishing ranks, averaged over random orders of games. "
+        + intervals,
+        f"1 against {rest}": f"win share of one copy against {rest} copies of another agent, "
         f"mean over these; even is {_percent(1 / table['players'])}.",
-        f"{others} against 1": f"what {others} copies together win against one other agent, mean "
-        f"over these; even is {_percent(others / table['players'])}. It is another question, as "
+        f"{rest} against 1": f"what {rest} copies together win against one of another agent, mean "
+        f"over these; even is {_percent(rest / table['players'])}. It is another question, as "
         "copies change the table.",
     }
     return _table(head, rows, f"Ratings, {table['players']} players") + _notes(notes)
@@ -151,8 +157,8 @@ def _ladder_of_many(table: Table) -> str:
 def _pairs(report: dict[str, Any], pictures: Mapping[str, bytes]) -> str:
     parts = [
         _paragraph(
-            "Share of the victory that one copy of an agent has won from the seats of the others, "
-            "all of which another agent plays."
+            "Share of the victory that one copy of an agent has won against copies of another in "
+            "the rest of the seats."
         )
     ]
     for players, table in report["tables"].items():
@@ -166,7 +172,7 @@ def _pairs(report: dict[str, Any], pictures: Mapping[str, bytes]) -> str:
             )
             for pair in table["pairs"]
         ]
-        head = ("one", "the others", "win share", "95 %", *_COUNTS)
+        head = ("one", "the rest", "win share", "95 %", *_COUNTS)
         parts += [
             f"<h3>{players} players</h3>",
             _figure(pictures, f"matrix_{players}p", f"matrix of win shares, {players} players"),
@@ -226,11 +232,12 @@ def _games(report: dict[str, Any], pictures: Mapping[str, bytes]) -> str:
 def _calibration(report: dict[str, Any], pictures: Mapping[str, bytes]) -> str:
     parts = [
         _paragraph(
-            "Where an agent's network expects a share of the victory, did it come true? Over "
-            "decisions from its games in this league; on the dotted line expectation and outcome "
-            "agree. A network that was trained against itself expects opponents like itself, so "
-            "against weaker ones it should win more than it thinks. The error is the mean distance "
-            "from the line over all decisions."
+            "Where an agent's network expects a share of the victory, did it come true? Over its "
+            f"decisions in a sample of up to {report['calibration_games']} games of each of its "
+            "matches; on the dotted line expectation and outcome agree. A network that was trained "
+            "against itself expects opponents like itself, so against weaker ones it should win "
+            "more than it thinks. The error is the mean distance from the line over these "
+            "decisions."
         )
     ]
     for players, table in report["tables"].items():
@@ -280,9 +287,9 @@ def _budgets(report: dict[str, Any]) -> str:
     head = ("agent", "spec", *times, "decisions", *_FORFEITS)
     return _paragraph(
         "The spec holds the budget of a search. Time is wall time per decision inside the agent "
-        "on the machine below, shared evenly among the games answered in one call, while as many "
-        "matches as there are processes ran at once. Illegal actions and failures lose the game; "
-        "both should be 0."
+        "where the games were played, shared evenly among those answered in one call, while as "
+        "many matches as there are processes ran at once. Illegal actions and failures lose the "
+        "game; both should be 0."
     ) + _table(head, rows, "Agents")
 
 
@@ -290,8 +297,7 @@ _FORFEITS = ("illegal", "failed")
 
 
 def _made(report: dict[str, Any]) -> str:
-    tables = report["tables"]
-    about = [(Text(key), Text(value)) for key, value in report["about"].items()]
+    tables, calls = report["tables"], report["played_by"]
     counts = [
         (Text(f"{players} players"), *(f"{table[key]:,}" for key in _COUNTS))
         for players, table in tables.items()
@@ -300,8 +306,14 @@ def _made(report: dict[str, Any]) -> str:
     rules = [
         (Text(name), *(str(table["rules"][name]) for table in tables.values())) for name in names
     ]
+    played_by = "".join(
+        _texts(call, f"Games played by (call {number} of {len(calls)})")
+        for number, call in enumerate(calls, 1)
+    ) or _paragraph("By which program and on which machine the games were played was not noted.")
     return (
-        _table(("what", "value"), about, "This report")
+        _texts(report["about"], "The league")
+        + played_by
+        + _texts(report["written_by"], "Report written by")
         + _table(("table", *_COUNTS), counts, "Games and how they ended")
         + _details(
             "The rules, field by field",
@@ -309,6 +321,10 @@ def _made(report: dict[str, Any]) -> str:
         )
         + _paragraph("The same figures for programs are in report.json, each game in records/.")
     )
+
+
+def _texts(texts: Mapping[str, str], caption: str) -> str:
+    return _table(("what", "value"), [(Text(key), Text(texts[key])) for key in texts], caption)
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]], caption: str) -> str:

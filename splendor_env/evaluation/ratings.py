@@ -1,7 +1,7 @@
 """Ratings from the results of many games; the order of the games does not matter to them.
 
 Bradley and Terry for two players, Plackett and Luce for more, Nash averaging and a list of cycles
-for what no ladder can show. `results` is an array (G,) of `arena.GAME_RESULT` everywhere.
+of three for what no ladder can show. `results` is an array (G,) of `arena.GAME_RESULT` everywhere.
 """
 
 from typing import NamedTuple
@@ -75,7 +75,8 @@ def bradley_terry(
         (K,) float64.
 
     Raises:
-        SplendorError: Agents that no chain of games links, or no such anchor.
+        SplendorError: Fewer than two agents, agents that no chain of games links, or no such
+            anchor.
     """
     wins, games = np.asarray(wins, np.float64), np.asarray(games, np.float64)
     _check_linked(games, anchor)
@@ -109,7 +110,8 @@ def rate_pairs(
         seed: Of the resamples.
 
     Raises:
-        SplendorError: See `bradley_terry`; or games of more than two, or of unknown agents.
+        SplendorError: See `bradley_terry`; or fewer than two agents, games of more than two, or of
+            unknown agents.
     """
     first, second, share = _sort_pairs(results, num_agents)
     is_pair = first != second
@@ -183,6 +185,8 @@ def _check_agents(agents: np.ndarray, num_agents: int) -> None:
 def _check_linked(games: np.ndarray, anchor: int) -> None:
     """Refuse agents who cannot be compared with the anchor by any chain of games."""
     num_agents = len(games)
+    if num_agents < 2:
+        raise SplendorError(f"ratings need at least two agents, not {num_agents}")
     if not 0 <= anchor < num_agents:
         raise SplendorError(f"the anchor must be 0 to {num_agents - 1}, not {anchor!r}")
     is_linked = np.arange(num_agents) == anchor
@@ -239,8 +243,12 @@ def plackett_luce(
     openskill (Weng and Lin 2011) looks at one game after the other, and its answer depends on their
     order. So the rating is the mean over `num_orders` random ones. The interval is 1.96 standard
     deviations over `num_samples` resamples of the deals, each rated as the mean over four orders.
-    It holds the chance of the games, and more of the order than is left in the rating: it is
-    somewhat too wide. openskill's own `sigma`, which knows neither deals nor orders, is not used.
+    As in `rate_pairs` the resamples have virtual games too, here about one for each agent: one of
+    its tables, at which it wins and the others share the second place. So a shutout is not certain.
+    The interval holds the chance of the games, and more of the order than is left in the rating. So
+    with 30 deals or more it is somewhat too wide, by about a tenth in simulations of three agents.
+    Few deals make it too narrow: with 10 it held the mean rating in 90 % of them, with 20 in 93 %,
+    with 30 in 95 %. openskill's own `sigma`, which knows neither deals nor orders, is not used.
 
     A game takes about 20 microseconds in each order: 10,000 games take half a minute.
 
@@ -279,7 +287,11 @@ def plackett_luce(
     for _ in range(num_samples):
         drawn = rng.integers(len(games_of_deal), size=len(games_of_deal))
         games = np.concatenate([games_of_deal[index] for index in drawn])
-        resampled.append(_rate_in_orders(tables, games, num_agents, _ORDERS_OF_SAMPLE, rng))
+        virtual = _virtual_tables(agents, num_agents, rng)
+        games = np.append(games, len(tables) + np.arange(len(virtual)))
+        resampled.append(
+            _rate_in_orders(tables + virtual, games, num_agents, _ORDERS_OF_SAMPLE, rng)
+        )
     spread = Z_95 * np.std(resampled, 0, ddof=1)
     return Ratings(rating, rating - spread, rating + spread)
 
@@ -296,6 +308,20 @@ def finishing_ranks(results: np.ndarray) -> np.ndarray:
     is_offender = results["offender"][:, None] == np.arange(score.shape[1])
     score[is_offender | (results["agents"] < 0)] = -np.inf
     return 1 + (score[:, None, :] > score[:, :, None]).sum(2)
+
+
+def _virtual_tables(
+    agents: np.ndarray, num_agents: int, rng: np.random.Generator
+) -> list[tuple[list[int], list[int]]]:
+    """Tables (agents, ranks) of `agents` (G, 4) drawn anew, one on average won by each agent."""
+    tables = []
+    for winner in range(num_agents):
+        with_winner = np.flatnonzero((agents == winner).any(1))
+        for index in rng.choice(with_winner, rng.poisson(1)):
+            row = agents[index]
+            seated = row[row >= 0].tolist()
+            tables.append((seated, [1 if agent == winner else 2 for agent in seated]))
+    return tables
 
 
 def _rate_in_orders(
@@ -402,11 +428,12 @@ def _softmax(logits: np.ndarray) -> np.ndarray:
     return exponential / exponential.sum()
 
 
-def cycles(shares: PairShares) -> list[tuple[int, int, int]]:
+def cycles_of_three(shares: PairShares) -> list[tuple[int, int, int]]:
     """Triples in which the first beats the second, the second the third, and the third the first.
 
     One agent beats another where the whole interval of its share is above one half. The lowest
-    agent of a triple comes first.
+    agent of a triple comes first. Longer cycles are not looked for: where all pairs are decided
+    they have one of three within.
     """
     beats = shares.low > 0.5
     return [

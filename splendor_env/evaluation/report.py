@@ -16,7 +16,7 @@ from splendor_env.evaluation import page, pictures
 from splendor_env.evaluation.calibration import Calibration
 from splendor_env.evaluation.ratings import (
     Ratings,
-    cycles,
+    cycles_of_three,
     nash_average,
     pair_shares,
     plackett_luce,
@@ -63,15 +63,18 @@ def tabulate(
         `scale`: what a rating is, and `digits`: decimals to show.
         `ladder`: a row for each agent, best first: `agent`, `rating`, `low`, `high`, `win_share`
             (of one against copies of another agent, mean over these); with 2 players
-            `nash_weight`, `nash_skill`; else `others_share` (of copies together against one).
-        `cycles`: with 2 players, three agents each of which beats the next, and the last the first.
+            `nash_weight`, `nash_skill`; else `rest_share` (of copies together against one).
+        `cycles_of_three`: only with 2 players: three agents each of which beats the next, and the
+            last the first.
+        `mixed_deals`: only with 3 and 4 players: deals on which the ratings rest.
         `seats`: a share for each seat over all games: `seat`, `games`, `win_share`, `low`, `high`.
         `pairs`: `one`, `rest`, and of `one` the share and the counts, and `by_seat`.
         `agents`: for each agent, over all its games and seats: `by_seat`, the mean and both ends of
             the middle 90 % of `rounds`, `points`, `cards` and `nobles`, `illegal`, `failed`,
             `decisions`, `seconds_per_decision`.
         `calibration`: for each agent that expects shares, bins of `decisions` with the mean
-            `expected` and `observed` share, and `error`, the mean distance of the two.
+            `expected` and `observed` share, the ends `low` and `high` of the interval of the
+            latter, and `error`, the mean distance of the two.
     """
     players = rules.num_players
     results = np.concatenate([match.results for match in matches])
@@ -105,7 +108,9 @@ def _rate_two(agents: Sequence[str], results: np.ndarray, anchor: int) -> dict[s
         "scale": f"Elo by a Bradley-Terry fit, {agents[anchor]} = 0",
         "digits": 0,
         "ladder": _ladder(agents, ratings, columns),
-        "cycles": [[agents[index] for index in cycle] for cycle in cycles(shares)],
+        "cycles_of_three": [
+            [agents[index] for index in cycle] for cycle in cycles_of_three(shares)
+        ],
     }
 
 
@@ -113,13 +118,13 @@ def _rate_many(
     agents: Sequence[str], mixed: np.ndarray, pairs: list[dict[str, Any]]
 ) -> dict[str, Any]:
     alone = [[pair["win_share"] for pair in pairs if pair["one"] == name] for name in agents]
-    against = [[pair["win_share"] for pair in pairs if pair["rest"] == name] for name in agents]
-    columns = {"win_share": np.mean(alone, 1), "others_share": 1 - np.mean(against, 1)}
+    facing = [[pair["win_share"] for pair in pairs if pair["rest"] == name] for name in agents]
+    columns = {"win_share": np.mean(alone, 1), "rest_share": 1 - np.mean(facing, 1)}
     return {
         "scale": "Plackett-Luce by openskill at mixed tables, an unknown agent = 25",
         "digits": 1,
         "ladder": _ladder(agents, plackett_luce(mixed, len(agents)), columns),
-        "cycles": [],
+        "mixed_deals": len(np.unique(mixed["deal"])),
     }
 
 
@@ -207,7 +212,7 @@ def _bins(calibration: Calibration) -> dict[str, Any]:
     return {
         "error": calibration.error,
         "decisions": calibration.num_decisions.tolist(),
-        "expected": calibration.predicted.tolist(),
+        "expected": calibration.expected.tolist(),
         "observed": calibration.observed.tolist(),
         "low": calibration.low.tolist(),
         "high": calibration.high.tolist(),
@@ -218,7 +223,9 @@ def write_report(report: dict[str, Any], folder: Path) -> None:
     """Write report.json, report.html and the pictures, as KIND_Np.png, into a folder.
 
     Args:
-        report: `version`, `about` (a text for each of its keys), `agents` (name: spec) and
+        report: `version`, `about` (the league, a text for each of its keys), `written_by` and each
+            of the list `played_by` (likewise, of the calls that made the report and the games),
+            `agents` (name: spec), `calibration_games` (looked at in each match, at most) and
             `tables`, by number of players, each from `tabulate`.
         folder: Exists.
     """

@@ -17,6 +17,8 @@ Z_95 = 1.959963984540054
 
 _VIRTUAL_VARIANCE_SUM = 0.5
 """Sum of squared distances from 1/2 of one virtual deal won and one lost."""
+_VIRTUAL_SUMS = ((2, 2), (0, 2))
+"""Share and games of the two virtual clusters of a bootstrap."""
 _RESAMPLES_AT_ONCE = 64
 
 
@@ -80,10 +82,11 @@ def cluster_bootstrap_interval(
 ) -> tuple[float, float]:
     """Percentile interval of the mean of `share` when whole clusters are drawn anew.
 
-    To the clusters are added one in which every game is won and one in which every game is lost.
-    For two games a deal these are the two wins and two losses of Agresti and Coull (1998), and they
-    do the same here: a few deals that happen to be equal do not count as certain, and a shutout
-    leaves room for a defeat. They weigh like two deals of all.
+    To the clusters are added one of two games won and one of two games lost, the two wins and two
+    losses of Agresti and Coull (1998), which do the same here: a few deals that happen to be equal
+    do not count as certain, and a shutout leaves room for a defeat. Of 95 % intervals about 94 to
+    97 % hold the truth in the simulations of benchmarks/coverage.py with 50 deals or more, and up
+    to 99 % with 15, as the mean of few games has few values.
 
     Args:
         share: (G,) in [0, 1], of the victory.
@@ -107,9 +110,7 @@ def cluster_bootstrap_interval(
             f"{cluster.shape} clusters"
         )
     sums = cluster_sums(np.stack((share, np.ones_like(share)), 1), cluster)
-    games_per_cluster = len(share) / len(sums)
-    virtual = [[games_per_cluster, games_per_cluster], [0, games_per_cluster]]
-    totals = resampled_sums(np.concatenate((sums, virtual)), num_samples, seed)
+    totals = resampled_sums(np.concatenate((sums, _VIRTUAL_SUMS)), num_samples, seed)
     tail = (1 - confidence) / 2
     low, high = np.quantile(totals[:, 0] / totals[:, 1], (tail, 1 - tail))
     mean = share.mean()
@@ -128,6 +129,12 @@ class Sprt:
     short tests too. Ties and the swapped seats of a deal are in the variance. Two virtual deals,
     one won and one lost, are in it besides, so that a few deals that happen to be equal decide
     nothing.
+
+    The stated rates hold where the shares are not near 0 or 1. With alpha and beta of 5 % and
+    hypotheses 3 to 10 points apart, at most 6 % of 2,000 simulated tests of two players erred where
+    both hypotheses lie within 0.3 and 0.75. Beyond, the one nearer to 1/2 is left too readily: 0.95
+    was accepted at a truth of 0.9 in 9 % of tests, 0.85 at 0.8 in 9.5 %, and 0.05 at 0.1 in 8 %.
+    With three and four players no rate was above 6 %.
 
     A stopped test's own win share is biased outwards: measure it anew on fresh deals.
 

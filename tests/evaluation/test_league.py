@@ -1,4 +1,5 @@
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -64,8 +65,8 @@ def test_every_pair_meets_and_the_report_says_so(played):
     league, report, steps = played
     assert [len(report["tables"][count]["pairs"]) for count in ("2", "3")] == [3, 6]
     assert [report["tables"][count]["games"] for count in ("2", "3")] == [3 * 4, 6 * 6 + 6]
-    assert steps[-1] == (54, 54) and len(steps) == 3 + 6 + 1
-    assert report["about"]["command"] == "a test" and report["about"]["league"] == "tiny"
+    assert steps == sorted(steps) and steps[-1] == (54, 54) and (1, 54) in steps
+    assert report["written_by"]["command"] == "a test" and report["about"]["league"] == "tiny"
     assert report["config"]["seed"] == 0 and report["agents"] == AGENTS
     records = {path.name for path in (league.path / "records").iterdir()}
     assert len(records) == 10
@@ -81,6 +82,7 @@ def test_report_is_the_same_when_it_is_made_from_the_records(played, undrawn):
     before = {path: path.stat().st_mtime_ns for path in (league.path / "records").iterdir()}
     again = play_league(league, {"command": "a test"}, report_only=True)
     assert again["tables"] == report["tables"]
+    assert again["played_by"] == report["played_by"]
     after = {path: path.stat().st_mtime_ns for path in (league.path / "records").iterdir()}
     assert after == before
 
@@ -93,7 +95,7 @@ def test_interrupted_league_goes_on_and_ends_as_if_it_had_not_been(played, tmp_p
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        play_league(league, {}, progress=interrupt)
+        play_league(league, {"command": "the first"}, progress=interrupt)
     files = sorted((league.path / "records").iterdir(), key=lambda path: path.stat().st_mtime_ns)
     assert 0 < len(files) < 10
     with pytest.raises(SplendorError, match="is missing: run the league without --report-only"):
@@ -101,8 +103,43 @@ def test_interrupted_league_goes_on_and_ends_as_if_it_had_not_been(played, tmp_p
     content = files[-1].read_bytes()
     files[-1].write_bytes(content[:-20])  # as a kill in the middle of writing leaves it
     first = files[0].read_bytes()
-    assert timeless(play_league(league, {})) == timeless(played[1])
+    report = play_league(league, {"command": "the second"})
+    assert timeless(report) == timeless(played[1])
     assert files[0].read_bytes() == first
+    assert [call.get("command") for call in report["played_by"]] == ["the first", "the second"]
+
+
+def test_calls_that_play_are_told_apart_from_the_one_that_writes_the_report(
+    played, tmp_path, undrawn
+):
+    [call] = played[1]["played_by"]
+    assert call["command"] == "a test" and call["processes"] == "1"
+    assert set(call) >= {"began", "python", "numba", "commit"}
+    league = config(tmp_path)
+    shutil.copytree(played[0].path, league.path)
+    for report_only in (True, False):  # the second finds nothing left to play
+        report = play_league(league, {"command": "later"}, report_only=report_only)
+        assert report["written_by"]["command"] == "later" and report["played_by"] == [call]
+    (league.path / "played.json").unlink()
+    assert play_league(league, {}, report_only=True)["played_by"] == []
+    for text in ("[", "{}", '[{"commit": 3}]'):
+        (league.path / "played.json").write_text(text)
+        with pytest.raises(SplendorError, match=r"played\.json"):
+            play_league(league, {}, report_only=True)
+
+
+def test_an_agent_that_joins_needs_new_mixed_tables_and_keeps_the_rest(played, tmp_path, undrawn):
+    league = config(tmp_path, agents=AGENTS | {"random": "random"})
+    shutil.copytree(played[0].path, league.path)
+    before = {path: path.read_bytes() for path in (league.path / "records").iterdir()}
+    with pytest.raises(SplendorError, match=r"if these have changed, remove .*\*_mixed\.jsonl\.gz"):
+        play_league(league, {})
+    assert before == {path: path.read_bytes() for path in (league.path / "records").iterdir()}
+    mixed = league.path / "records" / "3p_mixed.jsonl.gz"
+    mixed.unlink()
+    assert len(play_league(league, {})["tables"]["3"]["ladder"]) == 4
+    del before[mixed]
+    assert before == {path: path.read_bytes() for path in before}
 
 
 def test_several_processes_play_the_same_games(played, tmp_path, undrawn):
@@ -128,7 +165,7 @@ def test_network_is_asked_what_it_expects(tmp_path, undrawn):
     assert list(table["calibration"]) == ["net"]
     bins = table["calibration"]["net"]
     [decisions] = [row["decisions"] for row in table["agents"] if row["agent"] == "net"]
-    assert sum(bins["decisions"]) == decisions
+    assert sum(bins["decisions"]) == decisions  # of 4 games, all of which are looked at
     assert all(0 <= share <= 1 for key in ("expected", "observed") for share in bins[key])
 
 
@@ -137,7 +174,7 @@ def test_records_of_another_league_are_refused(played, tmp_path):
     other = config(league.folder, seed=1)
     with pytest.raises(SplendorError, match="seed"):
         play_league(other, {})
-    with pytest.raises(SplendorError, match="which are not the 4 of the config"):
+    with pytest.raises(SplendorError, match="which are not the 6 of the config"):
         play_league(other, {}, report_only=True)
     more = config(league.folder, games_per_pair={2: 6, 3: 6})
     with pytest.raises(SplendorError, match="has 4 games, which are not the 6"):
@@ -172,14 +209,20 @@ def test_a_missing_library_is_told_before_any_game(tmp_path, monkeypatch):
         ("agents = {a = 'greedy', b = 'greedy'}", "different specs, not 'greedy' twice"),
         ("agents = {a-b = 'greedy', a_B = 'racer'}", "'a-b' and 'a_B' need names that differ"),
         ("agents = {a = 'greedy', '' = 'random'}", "agents must have printable names"),
-        ("players = [2, 5]", "players must be some of 2, 3 and 4, not [2, 5]"),
-        ("players = []", "players must be some of 2, 3 and 4"),
+        ("players = [2, 5]", "each of players must be 2, 3 or 4, not 5"),
+        ("players = [2.0]", "each of players must be 2, 3 or 4, not 2.0"),
+        ("players = [2, 2]", "players must be some of 2, 3 and 4, each once, not [2, 2]"),
+        ("players = []", "players must be some of 2, 3 and 4, each once, not []"),
         ("players = 2", "players must be a list, not 2"),
         ("rules = 'official'", "rules must be one of standard, rulebook_2014"),
+        ("rules = []", "rules must be one of standard, rulebook_2014"),
         ("seed = -1", "seed must be an integer 0 to 2**64 - 1"),
         ("jobs = 0", "jobs must be 1 to 256, not 0"),
         ("jobs = true", "jobs must be 1 to 256, not True"),
         ("anchor = 'nobody'", "anchor must name agents of the league (random, greedy, racer"),
+        ("anchor = ['a']", "anchor must name agents of the league"),
+        ("anchor = {a = 1}", "{'a': 1}"),
+        ("slow = [['a']]", "slow must name agents of the league (random, greedy, racer"),
         ("slow = ['nobody']", "slow must name agents of the league (random, greedy, racer"),
         ("games_per_pair = 0", "games_per_pair for 2 players must be 1 to 1000000, not 0"),
         (
@@ -190,11 +233,16 @@ def test_a_missing_library_is_told_before_any_game(tmp_path, monkeypatch):
         ("mixed_games = 1.5", "mixed_games for 3 players must be 1 to 1000000, not 1.5"),
         ("agents = ['random', 'greedy', 'racer']", "mixed tables of 4 players need as many agents"),
         ("name = '../x'", "name must be the name of a folder, not '../x'"),
+        ("name = '..'", "name must be the name of a folder, not '..'"),
+        ('name = "a\\u0000"', r"name must be the name of a folder, not 'a\x00'"),
         ("name = 3", "name must be a string, not 3"),
+        ("folder = ''", "folder must be the name of a folder, not ''"),
+        ("folder = 'league.toml'", "cannot make the folder league.toml"),
     ],
 )
-def test_a_mistake_in_the_config_is_named(text, message, tmp_path, capsys):
-    path = tmp_path / "league.toml"
+def test_a_mistake_in_the_config_is_named(text, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    path = Path("league.toml")
     if not text.startswith(("agents", "seed = 1", "games = 3")):
         text += "\nagents = ['random', 'greedy', 'racer', 'builder']"
     path.write_text(text)
@@ -206,6 +254,15 @@ def test_a_mistake_in_the_config_is_named(text, message, tmp_path, capsys):
 def test_a_config_that_is_not_there_is_named(capsys):
     assert main(["league", "no/such.toml"]) == 2
     assert "cannot read the config no/such.toml" in capsys.readouterr().err
+
+
+def test_agents_with_long_names_have_files(tmp_path, undrawn):
+    long = "x" * 300
+    agents = {f"{long} 1": "greedy", f"{long} 2": "racer"}
+    league = config(tmp_path, agents=agents, players=(2,), anchor=f"{long} 1")
+    assert play_league(league, {})["tables"]["2"]["games"] == 4
+    [path] = (league.path / "records").iterdir()
+    assert len(path.name) < 200
 
 
 def test_list_of_agents_and_one_number_of_games_suffice(tmp_path):
@@ -266,9 +323,11 @@ def test_command_plays_the_small_config_and_prints_its_ladders(tmp_path, monkeyp
     assert all(f"{players} players" in out for players in (2, 3, 4)) and "pretrained" in out
     assert f"report: {Path('leagues/league_smoke/report.html')}" in out
     report = json.loads((tmp_path / "leagues/league_smoke/report.json").read_text("utf-8"))
-    assert report["about"]["command"] == f"splendor league {path}"
-    assert set(report["about"]) >= {"cpu", "python", "numpy", "numba", "commit", "seed", "rules"}
-    assert report["about"]["splendor_env"] == __version__
+    assert set(report["about"]) == {"league", "rules", "seed", "rating 0"}
+    for call in (report["written_by"], *report["played_by"]):
+        assert call["command"] == f"splendor league {path}"
+        assert set(call) >= {"cpu", "python", "numpy", "numba", "commit"}
+        assert call["splendor_env"] == __version__
     for table in report["tables"].values():
         assert table["illegal"] == table["failed"] == table["truncated"] == 0
         assert [row["agent"] for row in table["ladder"]][-1] == "random"

@@ -8,7 +8,7 @@ from splendor_env.evaluation.arena import GAME_RESULT
 from splendor_env.evaluation.ratings import (
     PairShares,
     bradley_terry,
-    cycles,
+    cycles_of_three,
     finishing_ranks,
     nash_average,
     pair_shares,
@@ -150,6 +150,10 @@ def test_results_of_more_than_two_or_of_unknown_agents_are_refused():
         rate_pairs(results_of([(0, 1, 2)], [(1, 0, 0)], [0]), 3)
     with pytest.raises(SplendorError, match="agent 2 in the results, but only 2"):
         pair_shares(results_of([(0, 2)], [(1, 0)], [0]), 2)
+    with pytest.raises(SplendorError, match="at least two agents, not 1"):
+        rate_pairs(results_of([(0, 0)], [(1, 0)], [0]), 1)
+    with pytest.raises(SplendorError, match="no chain of games"):
+        rate_pairs(results_of([(0, 0), (1, 1)], [(1, 0), (1, 0)], [0, 0]), 2)
     with pytest.raises(SplendorError, match="no games"):
         plackett_luce(results_of([(0, 1)], [(1, 0)], [0])[:0], 2)
 
@@ -191,6 +195,18 @@ def test_plackett_luce_orders_agents_and_its_intervals_hold_the_order_of_games()
     again = plackett_luce(shuffled, 4, num_samples=10)
     spread = rated.high - rated.low
     assert (abs(again.rating - rated.rating) < spread / 3).all()
+
+
+@pytest.mark.parametrize("num_deals", [1, 50])
+def test_plackett_luce_is_not_certain_of_a_shutout(num_deals):
+    """Every table ends alike, so that drawing the deals anew changes nothing."""
+    agents = [(0, 1, 2), (1, 2, 0), (2, 0, 1)] * num_deals
+    share = [(1, 0, 0), (0, 0, 1), (0, 1, 0)] * num_deals
+    points = [(15, 10, 5), (10, 5, 15), (5, 15, 10)] * num_deals
+    results = results_of(agents, share, np.arange(3 * num_deals) // 3, np.array(points))
+    rated = plackett_luce(results, 3)
+    assert (rated.high - rated.low > 1).all()
+    assert (rated.high - rated.low)[[0, 2]].min() > 5  # the winner and the loser of all games
 
 
 def test_plackett_luce_refuses_copies_of_an_agent_at_one_table():
@@ -248,11 +264,11 @@ def test_nash_average_names_a_pair_that_has_not_met():
         nash_average([[0.5, 0.5, np.nan], [0.5, 0.5, 0.5], [np.nan, 0.5, 0.5]])
 
 
-def test_cycles_lists_triples_that_beat_each_other_clearly():
+def test_cycles_of_three_lists_triples_that_beat_each_other_clearly():
     low = np.full((4, 4), 0.1)
     for winner, loser in ((2, 0), (0, 3), (3, 2), (0, 1), (1, 3)):
         low[winner, loser] = 0.55
     nothing = np.full((4, 4), np.nan)
-    assert cycles(PairShares(nothing, low, nothing, nothing)) == [(0, 3, 2)]
+    assert cycles_of_three(PairShares(nothing, low, nothing, nothing)) == [(0, 3, 2)]
     low[3, 2] = 0.5
-    assert cycles(PairShares(nothing, low, nothing, nothing)) == []
+    assert cycles_of_three(PairShares(nothing, low, nothing, nothing)) == []

@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 
 from splendor_env.core.state import EndReason, standard
+from splendor_env.evaluation import page
 from splendor_env.evaluation.arena import GAME_RESULT
 from splendor_env.evaluation.calibration import calibrate
 from splendor_env.evaluation.report import MIXED, Match, tabulate, write_report
@@ -76,7 +77,7 @@ def test_figures_of_two_players_are_those_of_the_results(table_of_two):
     assert ladder[NASTY]["rating"] == 0 and f"{NASTY} = 0" in table["scale"]
     assert ladder["a"]["win_share"] == pytest.approx((0.75 + 1) / 2)
     assert ladder["b"]["win_share"] == pytest.approx((0.25 + 0.5) / 2)
-    assert ladder["a"]["nash_weight"] == 1 and table["cycles"] == []
+    assert ladder["a"]["nash_weight"] == 1 and table["cycles_of_three"] == []
 
     agent = table["agents"][0]
     assert (agent["agent"], agent["games"], agent["decisions"]) == ("a", 8, 80)
@@ -122,10 +123,11 @@ def test_figures_of_three_players_are_for_one_and_for_the_others():
     assert table["players"] == 3 and table["games"] == 6 * 3 + 12
     assert len(table["pairs"]) == 6
     ladder = {row["agent"]: row for row in table["ladder"]}
-    assert ladder["a"]["win_share"] == 1 and ladder["a"]["others_share"] == 1
-    assert ladder["b"]["win_share"] == 0.5 and ladder["b"]["others_share"] == 0.5
-    assert ladder[NASTY]["win_share"] == 0 and ladder[NASTY]["others_share"] == 0
+    assert ladder["a"]["win_share"] == 1 and ladder["a"]["rest_share"] == 1
+    assert ladder["b"]["win_share"] == 0.5 and ladder["b"]["rest_share"] == 0.5
+    assert ladder[NASTY]["win_share"] == 0 and ladder[NASTY]["rest_share"] == 0
     assert table["ladder"][0]["agent"] == "a"
+    assert table["mixed_deals"] == 4 and "cycles_of_three" not in table
     assert sum(seat["win_share"] for seat in table["seats"]) == pytest.approx(1)
 
 
@@ -157,7 +159,10 @@ def written(table_of_two, tmp_path_factory):
     folder = tmp_path_factory.mktemp("report")
     report = {
         "version": 1,
-        "about": {"league": NASTY, "command": f"splendor league {NASTY}"},
+        "about": {"league": NASTY},
+        "played_by": [{"command": f"splendor league {NASTY}"}, {"cpu": "a fast one"}],
+        "written_by": {"command": "splendor league x --report-only"},
+        "calibration_games": 7,
         "agents": {"a": "greedy", "b": f"external:{NASTY}", NASTY: "random"},
         "tables": {"2": table_of_two, "3": table_of_three()},
     }
@@ -172,9 +177,9 @@ def test_json_has_every_figure_that_was_computed(written):
 
 def test_page_asks_for_nothing_from_elsewhere(written):
     text = (written[1] / "report.html").read_text("utf-8")
-    page = Page(text)
-    assert not page.seen & {"script", "link", "iframe", "object", "base", "form"}
-    places = [value for _, key, value in page.attributes if key in ("src", "href", "srcset")]
+    shown = Page(text)
+    assert not shown.seen & {"script", "link", "iframe", "object", "base", "form"}
+    places = [value for _, key, value in shown.attributes if key in ("src", "href", "srcset")]
     assert len(places) > 7 + 8
     assert all(place.startswith(("#", "data:image/png;base64,")) for place in places)
     without_pictures = re.sub(r"data:image/png;base64,[A-Za-z0-9+/=]+", "", text)
@@ -183,8 +188,20 @@ def test_page_asks_for_nothing_from_elsewhere(written):
 
 
 def test_names_and_specs_are_shown_as_they_are_and_never_as_markup(written):
-    page = Page((written[1] / "report.html").read_text("utf-8"))
-    assert f"League {NASTY}" in page.text and f"external:{NASTY}" in page.text
+    shown = Page((written[1] / "report.html").read_text("utf-8"))
+    assert f"League {NASTY}" in shown.text and f"external:{NASTY}" in shown.text
+
+
+def test_page_says_what_its_figures_rest_on(written):
+    text = Page((written[1] / "report.html").read_text("utf-8")).text
+    assert f"Games played by (call 1 of 2)whatvaluecommandsplendor league {NASTY}" in text
+    assert "Games played by (call 2 of 2)whatvaluecpua fast one" in text
+    assert "Report written bywhatvaluecommandsplendor league x --report-only" in text
+    assert "a sample of up to 7 games of each of its matches" in text
+    assert "The intervals rest on 4 deals only and are too narrow." in text
+    drawn = {path.stem: path.read_bytes() for path in written[1].glob("*.png")}
+    text = Page(page.render(written[0] | {"played_by": []}, drawn)).text
+    assert "machine the games were played was not noted" in text and "(call" not in text
 
 
 def test_pictures_are_on_the_page_and_small(written):
@@ -201,8 +218,8 @@ def test_pictures_are_on_the_page_and_small(written):
 
 
 def test_every_picture_has_a_text_and_every_table_its_figures(written):
-    page = Page((written[1] / "report.html").read_text("utf-8"))
-    images = [pair for pair in page.attributes if pair[:2] == ("img", "alt")]
+    shown = Page((written[1] / "report.html").read_text("utf-8"))
+    images = [pair for pair in shown.attributes if pair[:2] == ("img", "alt")]
     assert len(images) == 9 and all(value for _, _, value in images)
     for figure in ("75.0 %", "87.5 %", "2.00 ms", "greedy"):
-        assert figure in page.text
+        assert figure in shown.text

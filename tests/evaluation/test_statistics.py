@@ -97,16 +97,25 @@ def test_bootstrap_interval_depends_on_its_seed_alone():
     assert first[0] < narrow[0] < share.mean() < narrow[1] < first[1]
 
 
+@pytest.mark.parametrize("num_deals", [15, 150])
 @pytest.mark.parametrize("num_players", [2, 3, 4])
-def test_95_percent_intervals_hold_the_truth_about_that_often(num_players):
-    """Of 400 matches 380 are expected, with a standard deviation of 4.4."""
+def test_95_percent_intervals_hold_the_truth_about_that_often(num_players, num_deals):
+    """Of 500 matches 475 are expected, with a standard deviation of 4.9."""
     mean_by_seat = 0.6 + SEAT_EFFECT[num_players]
     rng = np.random.default_rng(num_players)
-    shares = simulate_deals(rng, 400 * 150, mean_by_seat).reshape(400, 150, num_players)
-    assert shares.mean() == pytest.approx(0.6, abs=0.01)
+    shares = simulate_deals(rng, 500 * num_deals, mean_by_seat)
+    shares = shares.reshape(500, num_deals, num_players)
+    assert shares.mean() == pytest.approx(0.6, abs=0.015)
     held = coverage_of_shares(shares, 0.6, num_samples=500)
-    for method, rate in held.items():
-        assert 366 <= 400 * rate <= 394, method
+    assert 465 <= 500 * held["Wilson"] <= 494
+    assert 465 <= 500 * held["bootstrap over deals"] <= 485
+
+
+def test_bootstrap_interval_adds_as_many_games_whatever_the_games_of_a_deal():
+    """Every deal is half won: only the games that are added vary, and weigh by all games played."""
+    of_two = cluster_bootstrap_interval(np.tile([0.0, 1.0], 200), np.repeat(np.arange(200), 2))
+    of_four = cluster_bootstrap_interval(np.tile([0.0, 1.0], 200), np.repeat(np.arange(100), 4))
+    assert 0 < np.diff(of_two) == pytest.approx(np.diff(of_four), rel=0.1)
 
 
 def test_bootstrap_of_5000_deals_takes_well_under_a_second():
