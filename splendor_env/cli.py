@@ -770,6 +770,58 @@ def engine(
             os.dup2(answers.fileno(), _STDOUT)
 
 
+@app.command(
+    epilog=_epilog("serve --open", "serve --port 8080 --agent onnx:run.onnx --record games.jsonl")
+)
+def serve(
+    host: Annotated[
+        str,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Where to listen. The default can be reached from this machine alone.",
+        ),
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(parser=_integer, metavar="N", help="0 takes one that is free.")
+    ] = 8000,
+    agent: Annotated[
+        list[str] | None,
+        typer.Option(metavar="AGENT", help="Offer this one too; repeatable."),
+    ] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Answer browsers that call this machine NAME, in place of an address; repeatable.",
+        ),
+    ] = None,
+    record: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Add the record of each game that is over to FILE."),
+    ] = None,
+    open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+) -> None:
+    """Play, watch and review games in the browser. Needs the extra `web`.
+
+    Several games at once, each seat a person or an agent. Games under way are gone when the server
+    ends.
+    """
+    try:
+        from splendor_env.web.server import serve as serve_tables
+    except ModuleNotFoundError as error:
+        raise SplendorError(f"the web table needs the extra `web` ({error})") from error
+    _check_file("--record", record)
+    serve_tables(
+        host,
+        port,
+        agent or [],
+        allowed_hosts=allow_host or [],
+        record=record,
+        open_page=open_page,
+        version=__version__,
+    )
+
+
 @app.command(epilog=_epilog("bench", "bench --players 2 --json bench.json"))
 def bench(
     players: Annotated[

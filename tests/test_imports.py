@@ -39,7 +39,7 @@ ABOVE = {
     "envs": {"core", "game", "render", "agents", "heuristics"},
     "bench": {"core", "heuristics", "search", "envs"},
     "terminal": {"core", "game", "record", "render", "search", "agents"},
-    "web": {"core", "game", "record", "render", "agents", "evaluation"},
+    "web": {"core", "position", "game", "record", "search", "agents"},
 }
 """The same above the core, by module or folder; `cli` and the package itself may import all."""
 

@@ -162,6 +162,22 @@ class Search:
         for key in game_id:
             self._kept.pop(int(key), None)
 
+    def best_lines(self, game_id: int, number: int, length: int) -> list[list[int]]:
+        """How play may go on by what is kept of a game since its last search.
+
+        Args:
+            game_id: Of the game; if nothing is kept of it there are no lines.
+            number: Lines at most, each with another first action, the most visited one first.
+            length: Actions of a line at most. Each is the most visited one after the most visited
+                outcome of the action before.
+        """
+        trees = self._kept.get(game_id, [])
+        return [
+            _line(tree.nodes, edge, length)
+            for tree in trees[:1]
+            for edge in _edges_by_visits(tree.nodes, 0)[:number]
+        ]
+
     def _run(
         self, games: np.ndarray, rules: Rules, game_id: np.ndarray | None, num_places: int
     ) -> SearchResult:
@@ -257,6 +273,33 @@ class _Tree(NamedTuple):
 
     nodes: np.ndarray
     priors: np.ndarray
+
+
+def _edges_by_visits(nodes: np.ndarray, parent: int) -> list[int]:
+    """The edges that start at a node, each as its first node, the most visited one first."""
+    edges = _chain(nodes["next_edge"], nodes["first_edge"][parent])
+    return sorted(edges, key=lambda edge: -nodes["edge_visits"][edge])
+
+
+def _line(nodes: np.ndarray, edge: int, length: int) -> list[int]:
+    """The actions of the most visited way that begins with an edge."""
+    line: list[int] = []
+    edges = [edge]
+    while edges and len(line) < length:
+        line.append(int(nodes["action"][edges[0]]))
+        outcomes = _chain(nodes["next_outcome"], edges[0])
+        child = max(outcomes, key=lambda outcome: nodes["visits"][outcome])
+        edges = _edges_by_visits(nodes, child)
+    return line
+
+
+def _chain(following: np.ndarray, first: int) -> list[int]:
+    """The indices from `first` on, each followed by what stands at it, up to -1."""
+    chain: list[int] = []
+    while first >= 0:
+        chain.append(int(first))
+        first = following[first]
+    return chain
 
 
 @jit

@@ -281,6 +281,26 @@ def test_trees_are_forgotten_with_their_games():
 
 
 @ROOTS
+def test_best_lines_follow_the_most_visited_edges(gumbel):
+    rules = standard(2)
+    games = positions(rules)[:1]
+    search = Search(ROLLOUTS, Settings(num_simulations=400, gumbel=gumbel), 1)
+    visits = search.run(games, rules, np.array([7])).visits[0]
+    lines = search.best_lines(7, 3, 4)
+    assert [visits[line[0]] for line in lines] == sorted(visits)[:-4:-1]
+    assert len(lines[0]) > 1 and all(1 <= len(line) <= 4 for line in lines)
+    game = Game(rules)
+    game.games[:] = games
+    for line in lines:
+        after = game.copy()
+        after.push(line[0])
+        assert len(line) == 1 or line[1] in after.legal_actions
+    assert search.best_lines(8, 3, 4) == []
+    search.forget([7])
+    assert search.best_lines(7, 3, 4) == []
+
+
+@ROOTS
 @pytest.mark.parametrize("num_games", [1, 3])
 def test_time_is_kept(num_games, gumbel):
     rules = standard(2)

@@ -1,0 +1,1 @@
+"""The web table: people and agents at one table, replays and analysis, over HTTP."""

@@ -1,0 +1,125 @@
+"""What an agent thinks of a position: probabilities of moves, win shares by seat, best lines.
+
+Asked in the agent's own thread. Agents are shown what the seat to move sees, as when they play.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from splendor_env.agents.onnx import PretrainedAgent
+from splendor_env.core.actions import ACTION_NAMES
+from splendor_env.core.batch import observe_movers, write_victory_shares
+from splendor_env.core.state import EndReason, Rules, SplendorError
+from splendor_env.game import Game
+from splendor_env.search.lookahead import LookaheadAgent
+from splendor_env.search.mcts import SearchAgent
+from splendor_env.search.policy import log_softmax, softmax
+from splendor_env.web.players import choose
+
+_NUM_LINES = 3
+_LINE_LENGTH = 8
+_ANALYSIS = -1
+"""Game id of an analysis: that of no game at a table."""
+_MOST_SIMULATIONS = 500_000
+"""Of all positions of a replay together: some ten seconds to minutes."""
+
+
+def analyse(agent: Any, shown: Game) -> dict[str, Any]:
+    """What an agent thinks of the position of the seat to move.
+
+    Args:
+        agent: Any agent; of one that only acts, its move is told.
+        shown: Of `shown_to_mover`.
+
+    Returns:
+        `choice`, the move that the agent would make; `moves`, likeliest first, each with
+        `probability` (of a search, its share of the visits) and the mover's `win_share`
+        afterwards; `win_shares` by seat; `lines` of moves. What the agent does not know is None or
+        empty.
+    """
+    games, rules = shown.games, shown.rules
+    observation, mask = observe_movers(games, rules)
+    q = np.full(mask.shape, np.nan)
+    win_shares: list[float] | None = None
+    lines: list[list[int]] = []
+    if isinstance(agent, SearchAgent):
+        result = agent.search.run(games, rules, np.array([_ANALYSIS]))
+        lines = agent.search.best_lines(_ANALYSIS, _NUM_LINES, _LINE_LENGTH)
+        agent.search.forget([_ANALYSIS])
+        probability = result.visits / result.visits.sum()
+        choice = int(result.action[0])
+        q = np.where(result.visits > 0, result.q, np.nan)
+        win_shares = result.value[0].tolist()
+    elif isinstance(agent, LookaheadAgent):
+        probability = softmax(agent.scores(games, rules))
+        choice = int(probability.argmax())
+    elif (evaluate := _network(agent, rules)) is not None:
+        logits, shares = evaluate(observation)
+        probability = np.exp(log_softmax(np.asarray(logits, np.float64), mask == 1))
+        choice = int(probability.argmax())
+        win_shares = _by_seat(shares, games["player"], rules)[0].tolist()
+    else:
+        probability = np.zeros(mask.shape)
+        choice = choose(agent, shown, _ANALYSIS)
+        probability[0, choice] = 1.0
+    actions = np.flatnonzero(probability[0])
+    # The last candidates of a search may have equal visits.
+    order = np.lexsort((actions != choice, -probability[0, actions]))
+    actions = actions[order].tolist()
+    return {
+        "choice": ACTION_NAMES[choice],
+        "moves": [
+            {
+                "move": ACTION_NAMES[action],
+                "probability": float(probability[0, action]),
+                "win_share": None if np.isnan(q[0, action]) else float(q[0, action]),
+            }
+            for action in actions
+        ],
+        "win_shares": win_shares,
+        "lines": [
+            [ACTION_NAMES[action] for action in line]
+            for line in sorted(lines, key=lambda line: actions.index(line[0]))
+        ],
+    }
+
+
+def win_shares(agent: Any, positions: np.ndarray, rules: Rules) -> np.ndarray:
+    """Each seat's chances (T, N) in positions (T,) GAME, from what their movers see.
+
+    Raises:
+        SplendorError: The agent cannot say, or it would think for too long.
+    """
+    shares = np.empty((len(positions), rules.num_players))
+    write_victory_shares(positions, rules, shares)
+    is_open = positions["end_reason"] == EndReason.RUNNING
+    open_ = positions[is_open]
+    if len(open_) == 0:
+        return shares
+    if isinstance(agent, SearchAgent):
+        settings = agent.search.settings
+        if settings.milliseconds or settings.num_simulations * len(open_) > _MOST_SIMULATIONS:
+            raise SplendorError(f"{agent.name} would think too long about {len(open_)} positions")
+        shares[is_open] = agent.search.run(open_, rules).value
+    elif (evaluate := _network(agent, rules)) is not None:
+        seen = evaluate(observe_movers(open_, rules)[0])[1]
+        shares[is_open] = _by_seat(seen, open_["player"], rules)
+    else:
+        raise SplendorError(f"{agent.name} does not say how likely the seats are to win")
+    return shares
+
+
+def _network(agent: Any, rules: Rules) -> Any:
+    """What evaluates observations for an agent, if anything does."""
+    if isinstance(agent, PretrainedAgent):
+        return agent.policy(rules.num_players).evaluate
+    return getattr(agent, "evaluate", None)
+
+
+def _by_seat(shares: np.ndarray, player: np.ndarray, rules: Rules) -> np.ndarray:
+    """Shares (B, 4), the mover's first, as (B, N) by seat that add up to 1."""
+    seat = np.arange(rules.num_players)
+    offset = (seat - player[:, None].astype(np.int64)) % rules.num_players
+    own = np.take_along_axis(np.asarray(shares, np.float64), offset, 1)
+    return own / own.sum(1, keepdims=True)
