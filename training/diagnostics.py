@@ -209,7 +209,7 @@ def draw_calibration(path: Path, games: Games) -> None:
         calibration.high - calibration.observed,
     )
     axes.errorbar(
-        calibration.predicted, calibration.observed, spread, fmt="o", markersize=4, capsize=2
+        calibration.expected, calibration.observed, spread, fmt="o", markersize=4, capsize=2
     )
     axes.set(
         ylabel="share of the victory that followed",
