@@ -259,7 +259,7 @@ def test_bins_are_a_tenth_wide():
     predicted = np.array([0.0, 0.05, 0.1, 0.95, 1.0])
     result = calibrate(predicted, np.array([0.0, 1, 0, 1, 1]), np.arange(5))
     assert result.num_decisions.tolist() == [2, 1, 2]
-    assert result.predicted == pytest.approx([0.025, 0.1, 0.975])
+    assert result.expected == pytest.approx([0.025, 0.1, 0.975])
     assert result.observed == pytest.approx([0.5, 0, 1])
     assert result.error == pytest.approx((2 * 0.475 + 0.1 + 2 * 0.025) / 5)
 
