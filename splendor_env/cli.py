@@ -207,7 +207,7 @@ def evaluate(
         ),
     ] = "one",
     jobs: Annotated[
-        int, typer.Option(parser=_integer, metavar="N", help="Processes; each makes the agents.")
+        int, typer.Option(parser=_integer, metavar="N", help="Processes; the games stay the same.")
     ] = 1,
     record: Annotated[
         Path | None,
@@ -221,8 +221,9 @@ def evaluate(
         str | None,
         typer.Option(
             metavar="H0:H1",
-            help="Stop as soon as a sequential test, wrong in 5 % of cases, has decided between "
-            "two win shares, as 0.50:0.53; N games at most.",
+            help="Stop as soon as a sequential test has decided between two win shares of a seat "
+            "of AGENT, as 0.50:0.53, where equals have 1/players; N games at most. It is wrong in "
+            "5 % of cases for shares around the middle, in others for shares near 0 or 1.",
         ),
     ] = None,
     json_file: _Json = None,
@@ -929,10 +930,18 @@ def exploit(
     players: _Players = 2,
     rules: _Preset = "standard",
     games: Annotated[
-        int, typer.Option(parser=_integer, metavar="N", help="Games in the report.")
+        int,
+        typer.Option(
+            parser=_integer,
+            metavar="N",
+            help="Games in the report; each checkpoint is tried on a sixth as many others.",
+        ),
     ] = 2400,
     seed: Annotated[
-        int, typer.Option(parser=_integer, metavar="N", help="Of the first training.")
+        int,
+        typer.Option(
+            parser=_integer, metavar="N", help="Of the first training and of the reported deals."
+        ),
     ] = 0,
     seeds: Annotated[
         int, typer.Option(parser=_integer, metavar="K", help="Trainings; the best is reported.")

@@ -101,8 +101,8 @@ def record_game(
     seats: Sequence[str],
     *,
     draws: np.ndarray | Sequence[int] | None = None,
-    forfeit: Mapping[str, Any] | None = None,
-    about: Mapping[str, Any] | None = None,
+    forfeit: dict[str, Any] | None = None,
+    about: dict[str, Any] | None = None,
     unfinished: bool = False,
 ) -> dict[str, Any]:
     """The record of a game, found by playing it once more.
@@ -118,7 +118,7 @@ def record_game(
         forfeit: {"seat", "reason", "detail"} of a game that the seat to move has forfeited, by an
             "illegal" action or because it "failed" to choose any; of `detail` 1,000 characters are
             kept.
-        about: Anything that JSON can hold; kept as it is.
+        about: Anything that JSON can hold, up to 32 deep; kept as it is.
         unfinished: The game goes on, and its `result` is None.
 
     Raises:
@@ -126,7 +126,10 @@ def record_game(
             it should be, or the other way round.
     """
     rules = check_rules(rules)
-    _check_seats(list(seats), rules)
+    seats = seats if isinstance(seats, str) else list(seats)  # a text is no list of names
+    _check_seats(seats, rules)
+    if np.shape(deal) != (1,):
+        raise RecordError(f"deal: one game (1,), not an array of shape {np.shape(deal)}")
     actions = _integers("actions", actions, NUM_ACTIONS)
     if draws is None:
         draws = np.full(len(actions), FROM_SEED, np.int8)
@@ -145,9 +148,10 @@ def record_game(
             message = _illegal_message(positions[num_made], actions[num_made], rules)
         raise RecordError(f"decision {num_made + 1}: {message}")
     if forfeit is not None:
-        _check_fields("forfeit", dict(forfeit), _FORFEIT_FIELDS)
+        _check_fields("forfeit", forfeit, _FORFEIT_FIELDS)
+        _check_integer("forfeit.seat", forfeit["seat"], 0, rules.num_players - 1)
         forfeit = {
-            "seat": int(forfeit["seat"]),
+            "seat": forfeit["seat"],
             "reason": forfeit["reason"],
             "detail": str(forfeit["detail"])[:_MAX_DETAIL],
         }
@@ -158,12 +162,15 @@ def record_game(
     record = {
         "record": RECORD_VERSION,
         "rules": rules._asdict(),
-        "seats": list(seats),
+        "seats": seats,
         "deal": _describe_deal(positions),
         "turns": _turns(positions, actions, draws, rules),
         "result": None if unfinished else _result(positions, rules, forfeit),
     }
-    return record if about is None else record | {"about": dict(about)}
+    if about is None:
+        return record
+    _check_about(about, is_redacted=False)
+    return record | {"about": dict(about)}
 
 
 def _integers(name: str, values: np.ndarray | Sequence[int], bound: int) -> np.ndarray:

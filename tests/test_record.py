@@ -234,6 +234,53 @@ def test_forfeits_that_cannot_be():
         record_game(deal, [], rules, ["a", "b"], forfeit=forfeit | {"seat": 0, "reason": "bored"})
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"forfeit": {"seat": 2, "reason": "failed", "detail": ""}},
+            "seat: an integer 0 to 1",
+        ),
+        (
+            {"forfeit": {"seat": -1, "reason": "failed", "detail": ""}},
+            "seat: an integer 0 to 1",
+        ),
+        (
+            {"forfeit": {"seat": "x", "reason": "failed", "detail": ""}},
+            "seat: an integer 0 to 1",
+        ),
+        ({"forfeit": []}, "forfeit: an object, not"),
+        ({"about": [1]}, "about: an object, not"),
+        ({"about": {"a": float("nan")}}, "about: nan is not JSON"),
+        ({"about": {1: 2}}, "about: key 1 is no text"),
+        ({"about": {"a": np.int64(1)}}, "about: .* is not JSON"),
+        ({"deal": np.zeros(0, GAME)}, r"deal: one game \(1,\), not an array of shape \(0,\)"),
+        ({"deal": np.zeros(2, GAME)}, r"deal: one game \(1,\), not an array of shape \(2,\)"),
+        ({"seats": "ab"}, "seats: 2 names, not 'ab'"),
+    ],
+)
+def test_arguments_that_no_record_can_hold(changes, message):
+    rules = standard(2)
+    deal, actions = play(rules, 1)
+    arguments = {"deal": deal, "actions": actions, "seats": ["a", "b"]} | changes
+    with pytest.raises(RecordError, match=message):
+        record_game(rules=rules, **arguments)
+
+
+def test_about_is_held_to_the_depth_that_can_be_read():
+    rules = standard(2)
+    deal, actions = play(rules, 1)
+    about = inner = {}
+    for _ in range(31):
+        inner["a"] = {}
+        inner = inner["a"]
+    one = as_read(record_game(deal, actions, rules, ["a", "b"], about=about))
+    assert one["about"] == about
+    inner["a"] = {}
+    with pytest.raises(RecordError, match="nested more than 32 deep"):
+        record_game(deal, actions, rules, ["a", "b"], about=about)
+
+
 def test_detail_of_a_forfeit_is_cut():
     deal, _ = play(standard(2), 1)
     forfeit = {"seat": 0, "reason": "failed", "detail": "x" * 5000}

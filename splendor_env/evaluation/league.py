@@ -10,7 +10,6 @@ import hashlib
 import importlib
 import json
 import multiprocessing
-import os
 import platform
 import re
 import signal
@@ -33,22 +32,16 @@ from splendor_env.agents.onnx import PretrainedAgent
 from splendor_env.core.batch import observe_movers
 from splendor_env.core.random import check_seed
 from splendor_env.core.state import PRESETS, Rules, SplendorError, resolve_rules
-from splendor_env.evaluation.arena import (
-    Seating,
-    mixed_tables,
-    one_against_rest,
-    play_to_file,
-    results_of,
-)
+from splendor_env.evaluation.arena import MAX_GAMES, Seating, mixed_tables, one_against_rest
 from splendor_env.evaluation.calibration import Calibration, calibrate
+from splendor_env.evaluation.files import play_to_file, results_of
 from splendor_env.evaluation.report import MIXED, REPORT_VERSION, Match, tabulate, write_report
+from splendor_env.evaluation.workers import MAX_JOBS, end_with_parent
 from splendor_env.record import read_records, replay
 
 LADDER_FILE = Path(__file__).with_name("ladder.json")
 """The ratings that `splendor agents` shows."""
 
-_MAX_GAMES = 1_000_000
-_MAX_JOBS = 256
 _COUNTS = (2, 3, 4)
 _CALIBRATION_GAMES = 48
 """Games of each match, at most, in which agents are asked what they expect."""
@@ -136,14 +129,14 @@ class LeagueConfig:
                 raise SplendorError(
                     f"{key} must name agents of the league ({', '.join(self.agents)}), not {name!r}"
                 )
-        _check("jobs", self.jobs, int, f"1 to {_MAX_JOBS}", 1, _MAX_JOBS)
+        _check("jobs", self.jobs, int, f"1 to {MAX_JOBS}", 1, MAX_JOBS)
         for key in ("games_per_pair", "mixed_games", "slow_games_per_pair"):
             for count in self.players:
                 if key == "mixed_games" and count == 2:
                     continue
                 number = getattr(self, key).get(count)
-                meaning = f"1 to {_MAX_GAMES}"
-                _check(f"{key} for {count} players", number, int, meaning, 1, _MAX_GAMES)
+                meaning = f"1 to {MAX_GAMES}"
+                _check(f"{key} for {count} players", number, int, meaning, 1, MAX_GAMES)
 
     @property
     def path(self) -> Path:
@@ -451,14 +444,7 @@ def _in_processes(
 def _begin_worker() -> None:
     """Leave Ctrl-C to the parent, and end with it even where it is killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
+    threading.Thread(target=end_with_parent, daemon=True).start()
 
 
 def _play(

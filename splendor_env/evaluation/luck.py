@@ -6,6 +6,13 @@ have come, is luck of mean zero, whoever plays and however well the prospects ar
 over a game is a martingale. Subtracting it is the chance part of the advantage sum (Zinkevich et
 al. 2006, "Optimal Unbiased Estimators for Evaluating Agent Performance") and of AIVAT (Burch et al.
 2018); the coefficient, fitted here, makes it an ordinary control variate.
+
+No command prints these figures; they are for one's own analysis of games, as of agent 0 here:
+
+    games = play_games(agents, one_against_rest(rules, 1000), rules)
+    luck = luck_of(games.deals, games.actions, None, rules)
+    index, seat = np.nonzero(games.results["agents"] == 0)
+    controlled_mean(games.results["share"][index, seat], luck[index, seat], games.results["deal"])
 """
 
 from collections.abc import Sequence

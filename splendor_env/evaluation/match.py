@@ -21,9 +21,9 @@ from splendor_env.evaluation.arena import (
     Progress,
     Seating,
     one_against_rest,
-    play_and_keep,
     play_games,
 )
+from splendor_env.evaluation.files import play_and_keep
 from splendor_env.evaluation.statistics import (
     Sprt,
     cluster_bootstrap_interval,
@@ -170,8 +170,7 @@ def play_match(
         agent: The one judged. See `play_games` for what both get to see.
         opponent: Another object than `agent`, even for the same kind of agent.
         rules: The variant, which also says how many play.
-        num_games: At least this many, up to a million; rounded up to a multiple of the number of
-            players.
+        num_games: At least this many; see `num_deals_of`.
         seed: 64 bits. Equal seeds give equal deals.
         seats: Whether `agent` has "one" seat, copies of `opponent` all others, or the "rest".
         games_at_once: Games under way, hence the most that one `act` is asked about. The result
@@ -179,7 +178,7 @@ def play_match(
         progress: Called with the games finished and the games in all.
 
     Raises:
-        SplendorError: An argument is out of range, or an agent does not answer with B integers.
+        SplendorError: As `play_games` does.
     """
     start = time.perf_counter()
     rules = check_rules(rules)
@@ -287,9 +286,7 @@ def _summarize(
     win_share, low, high = _win_share(
         np.where(side == _AGENT, share, 0).sum(1), 1 if seats == "one" else num_players - 1
     )
-    bootstrap_low, bootstrap_high = cluster_bootstrap_interval(
-        _agent_share(results, rules, seats), results["deal"]
-    )
+    bootstrap_low, bootstrap_high = _bootstrap_interval(results, rules, seats)
     return MatchResult(
         agent=names[_AGENT],
         against=names[_OPPONENT],
@@ -315,10 +312,10 @@ def _summarize(
         stalemates=int((results["end_reason"] == EndReason.STALEMATE).sum()),
         illegal=forfeits(_AGENT, has_failed=False),
         illegal_against=forfeits(_OPPONENT, has_failed=False),
-        first_illegal=_first_illegal(results, notes, names),
+        first_illegal=_first_note(results, notes, names, has_failed=False),
         failed=forfeits(_AGENT, has_failed=True),
         failed_against=forfeits(_OPPONENT, has_failed=True),
-        first_failure=_first_failure(results, notes, names),
+        first_failure=_first_note(results, notes, names, has_failed=True),
         seconds_per_decision=pace(_AGENT),
         seconds_per_decision_against=pace(_OPPONENT),
         by_seat=tuple(
@@ -335,6 +332,24 @@ def _agent_share(results: np.ndarray, rules: Rules, seats: Seats) -> np.ndarray:
     return np.where(results["agents"] == _AGENT, results["share"], 0).sum(1) / num_seats
 
 
+def _bootstrap_interval(results: np.ndarray, rules: Rules, seats: Seats) -> tuple[float, float]:
+    """Of the mean share of each of the agent's seats, by that of the side with one seat."""
+    if seats == "one":
+        return cluster_bootstrap_interval(_agent_share(results, rules, seats), results["deal"])
+    num_seats = rules.num_players - 1
+    share_of_one = 1 - num_seats * _agent_share(results, rules, seats)
+    return _of_the_rest(*cluster_bootstrap_interval(share_of_one, results["deal"]), num_seats)
+
+
+def _of_the_rest(low: float, high: float, num_seats: int) -> tuple[float, float]:
+    """What an interval of the share of one seat means for each of the others.
+
+    Theirs cannot be made directly: 0 to 1 are the bounds of a seat's share, 0 to 1 / `num_seats`
+    those of the mean over seats, which share one victory.
+    """
+    return (1 - high) / num_seats, (1 - low) / num_seats
+
+
 def _sprt_result(test: Sprt) -> SprtResult:
     return SprtResult(
         h0=test.h0,
@@ -349,39 +364,28 @@ def _sprt_result(test: Sprt) -> SprtResult:
 
 
 def _win_share(share: np.ndarray, num_seats: int) -> tuple[float, float, float]:
-    """Mean share of each of an agent's seats and its interval, from integer sums over them.
-
-    The interval is that of the side with one seat, since the seats of one game are not independent.
-    """
+    """Mean share of each of an agent's seats and its interval, from integer sums over them."""
     mean = int(share.sum()) / (_SHARE_UNIT * len(share))
     if num_seats == 1:
         return mean, *wilson_interval(mean, len(share))
-    low, high = wilson_interval(1 - mean, len(share))
-    return mean / num_seats, (1 - high) / num_seats, (1 - low) / num_seats
+    return mean / num_seats, *_of_the_rest(*wilson_interval(1 - mean, len(share)), num_seats)
 
 
 def _seat_result(seat: int, share: np.ndarray) -> SeatResult:
     return SeatResult(seat, len(share), *_win_share(share, 1))
 
 
-def _first_illegal(results: np.ndarray, notes: dict[int, str], names: Sequence[str]) -> str | None:
+def _first_note(
+    results: np.ndarray, notes: dict[int, str], names: Sequence[str], has_failed: bool
+) -> str | None:
+    """What the first agent that has failed, or else was wrong, did, and where."""
     for number, note in notes.items():
-        if number < len(results) and not results["has_failed"][number]:
-            return f"{names[_offender(results[number])]}: {note}"
-    return None
-
-
-def _first_failure(results: np.ndarray, notes: dict[int, str], names: Sequence[str]) -> str | None:
-    for number, note in notes.items():
-        if number < len(results) and results["has_failed"][number]:
+        if number < len(results) and results["has_failed"][number] == has_failed:
             result = results[number]
+            name = names[result["agents"][result["offender"]]]
             where = f"game {number}, seat {result['offender']}, round {result['rounds']}"
-            return f"{names[_offender(result)]} in {where}: {note}"
+            return f"{name} in {where}: {note}"
     return None
-
-
-def _offender(result: np.void) -> int:
-    return int(result["agents"][result["offender"]])
 
 
 def rules_text(rules: Rules) -> str:

@@ -20,7 +20,11 @@ from splendor_env.core.actions import ACTION_NAMES, NUM_ACTIONS
 from splendor_env.core.batch import determinize_games
 from splendor_env.core.random import HIDDEN_STREAM, check_seed, hash_seed
 from splendor_env.core.state import MAX_PLAYERS, Rules, SplendorError
+from splendor_env.evaluation.arena import ask
 from splendor_env.game import Game
+
+MAX_REPEATS = 1000
+"""All positions of all repeats lie in memory at once."""
 
 
 @dataclass(frozen=True)
@@ -126,14 +130,16 @@ def solve(
         agent: Gets copies of the games in which all that the mover cannot see is drawn anew, as in
             the arena; all puzzles by the same rules in one call.
         seed: Of these draws.
-        repeats: Choices in each puzzle, by which an agent that chooses at random is averaged.
+        repeats: Choices in each puzzle, 1 to `MAX_REPEATS`: they average an agent that chooses at
+            random.
         num_players: Ask only the puzzles for so many.
 
     Raises:
-        SplendorError: An argument is out of range, or the agent does not answer with integers.
+        SplendorError: An argument is out of range, or the agent has raised an exception or does not
+            answer with integers.
     """
-    if repeats < 1:
-        raise SplendorError(f"repeats must be at least 1, not {repeats}")
+    if not 1 <= repeats <= MAX_REPEATS:
+        raise SplendorError(f"repeats must be 1 to {MAX_REPEATS}, not {repeats}")
     check_seed(seed)
     version, puzzles = load_puzzles(num_players)
     games = [puzzle.game() for puzzle in puzzles]
@@ -168,12 +174,7 @@ def _ask(
         [hash_seed(np.uint64(seed), HIDDEN_STREAM, place) for place in places], np.uint64
     )
     determinize_games(shown, rules, shown["player"].copy(), seeds)
-    actions = np.asarray(agent.act(shown, rules, places * MAX_PLAYERS + shown["player"]))
-    if actions.shape != places.shape or actions.dtype.kind not in "iu":
-        raise SplendorError(
-            f"agent {agent.name!r} must answer with {len(places)} integers, "
-            f"not with {actions.dtype} of shape {actions.shape}"
-        )
+    actions = ask(agent, shown, rules, places * MAX_PLAYERS + shown["player"])
     return actions.reshape(len(indices), repeats)
 
 

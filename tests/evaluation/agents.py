@@ -92,6 +92,15 @@ class Slow(FirstLegal):
         return super().act(games, rules, game_id)
 
 
+class Seeded(FirstLegal):
+    """Adds the seed that it was made with to a file."""
+
+    def __init__(self, path, seed):
+        super().__init__()
+        with open(path, "a") as file:
+            print(seed, file=file)
+
+
 class Refusing(FirstLegal):
     """Raises an error in round 2."""
 
@@ -110,8 +119,28 @@ class Dying(FirstLegal):
         return super().act(games, rules, game_id)
 
 
+class Broken(FirstLegal):
+    """Has a bug that shows in round 2."""
+
+    name = "broken"
+
+    def act(self, games, rules, game_id):
+        if (games["rounds"] >= 2).any():
+            return {}["no such key"]
+        return super().act(games, rules, game_id)
+
+
+def without_time(results):
+    """Results (G,) GAME_RESULT as if no time had passed."""
+    results = results.copy()
+    results["seconds"] = 0
+    return results
+
+
 def make_agent(argument, seed):
     name, _, rest = argument.partition(" ")
     kind = {one.__name__.lower(): one for one in (FirstLegal, Peeker, Cheat, Fainting)}
-    kind |= {"slow": Slow, "refusing": Refusing, "dying": Dying}
+    kind |= {"slow": Slow, "refusing": Refusing, "dying": Dying, "broken": Broken}
+    if name == "seeded":
+        return Seeded(rest, seed)
     return kind[name](rest) if rest else kind[name]()

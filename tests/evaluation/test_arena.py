@@ -1,48 +1,23 @@
-import json
-import os
-import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from splendor_env import Game
 from splendor_env.agents import make_agent
-from splendor_env.core.batch import deal_games
-from splendor_env.core.state import GAME, EndReason, Rules, SplendorError, standard
+from splendor_env.core.batch import deal_games, deal_numbered
+from splendor_env.core.random import HIDDEN_STREAM, SEED_STREAM, hash_seed
+from splendor_env.core.state import GAME, EndReason, SplendorError, standard
 from splendor_env.evaluation.arena import (
     GAME_RESULT,
     Seating,
     mixed_tables,
+    num_deals_of,
     one_against_rest,
     play_games,
-    play_specs_games,
-    play_to_file,
-    results_of,
+    secret_key,
 )
-from splendor_env.record import read_records, write_records
-from tests.evaluation.agents import Cheat, Fainting, FirstLegal
+from tests.evaluation.agents import Broken, Cheat, Fainting, FirstLegal, without_time
 
-CHECKOUT = Path(__file__).parents[2]
 AGENTS = "tests.evaluation.agents"
-SHORT = standard(2, target_points=4)
-
-
-def without_time(results):
-    results = results.copy()
-    results["seconds"] = 0
-    return results
-
-
-def assert_same_games(first, second):
-    assert (without_time(first.results) == without_time(second.results)).all()
-    assert (first.deals == second.deals).all()
-    assert len(first.actions) == len(second.actions)
-    assert all((a == b).all() for a, b in zip(first.actions, second.actions, strict=True))
-    assert first.notes == second.notes
 
 
 # Seatings.
@@ -221,257 +196,84 @@ def test_the_time_of_a_call_is_split_evenly_among_its_games(tmp_path):
     assert results["seconds"][~is_slow].sum() < 0.05
 
 
-# Processes.
+@pytest.mark.parametrize("num_players", [2, 3, 4])
+def test_games_are_up_to_a_million_in_whole_deals(num_players):
+    most = {2: 1_000_000, 3: 999_999, 4: 1_000_000}[num_players]
+    assert num_deals_of(most, num_players) == most // num_players
+    assert num_deals_of(1, num_players) == 1
+    for number in (0, most + 1, "3", None, True, 2.5):
+        with pytest.raises(SplendorError, match=f"an integer 1 to {most}, not {number!r}"):
+            num_deals_of(number, num_players)
 
 
-def test_the_games_are_the_same_in_several_processes():
-    rules = standard(3, target_points=6)
-    seating = mixed_tables(3, rules, 30, seed=8)
-    specs = ["greedy", "racer", f"{AGENTS}:fainting"]
-    progress = []
-    alone = play_specs_games(specs, seating, rules, 8)
-    together = play_specs_games(
-        specs, seating, rules, 8, jobs=2, progress=lambda *counts: progress.append(counts)
+def test_an_exception_in_an_agent_names_it_and_the_games_that_it_was_asked_about():
+    rules = standard(2)
+    seating = one_against_rest(rules, 16)
+    message = (
+        r"agent 'broken' has raised KeyError: 'no such key' \(agents.py, line \d+\), asked about "
+        "game_id 0, 3, 4, 7, 8 and 11 more$"
     )
-    assert_same_games(alone, together)
-    assert progress == sorted(progress) and progress[-1] == (30, 30)
-    assert_same_games(play_games([make_agent(spec) for spec in specs], seating, rules, 8), alone)
-    assert len(alone.notes) == 30
+    with pytest.raises(SplendorError, match=message) as caught:
+        play_games([Broken(), FirstLegal()], seating, rules)
+    assert isinstance(caught.value.__cause__, KeyError)
 
 
-def test_equal_seeds_and_jobs_give_equal_games_to_agents_with_random_numbers_too():
-    rules = standard(2, max_rounds=4)
-    seating = one_against_rest(rules, 40)
-    games = [play_specs_games(["random"] * 2, seating, rules, 5, jobs=2) for _ in range(2)]
-    assert_same_games(*games)
-    # Both processes with the same numbers would open alike in every second chunk.
-    first_moves = np.array([actions[:2] for actions in games[0].actions])
-    assert len(np.unique(first_moves, axis=0)) > 20
+# What agents could find out.
+
+MASK, GOLDEN = 2**64 - 1, 0x9E3779B97F4A7C15
 
 
-def test_searches_and_engines_play_in_processes():
-    engine = CHECKOUT / "examples" / "external_engine.py"
-    specs = ["mcts:sims=4", f"external:start=60 {sys.executable} {engine}"]
-    rules = standard(2, max_rounds=3)
-    results = play_specs_games(specs, one_against_rest(rules, 4), rules, 1, jobs=2).results
-    assert (results["end_reason"] == EndReason.ROUND_LIMIT).all()
-    assert (results["offender"] == -1).all() and (results["decisions"][:, :2] >= 3).all()
+def undo_shift(bits, shift):
+    value = bits
+    for _ in range(64 // shift + 1):
+        value = bits ^ (value >> shift)
+    return value
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_an_error_is_the_same_from_within_a_process(jobs):
-    seating = one_against_rest(SHORT, 8)
-    for spec, message in (
-        ("nobody", "unknown agent 'nobody'; agents are random, greedy"),
-        (f"{AGENTS}:refusing", "^no, not 'me'$"),
-    ):
-        with pytest.raises(SplendorError, match=message):
-            play_specs_games(["greedy", spec], seating, SHORT, jobs=jobs)
+def undo_mix(bits):
+    """SplitMix64 backwards."""
+    bits = undo_shift(bits, 31) * pow(0x94D049BB133111EB, -1, 2**64) & MASK
+    bits = undo_shift(bits, 27) * pow(0xBF58476D1CE4E5B9, -1, 2**64) & MASK
+    return undo_shift(bits, 30) - GOLDEN & MASK
 
 
-def test_a_process_that_dies_is_an_error_with_its_exit_code():
-    seating = one_against_rest(SHORT, 8)
-    with pytest.raises(SplendorError, match="a process that plays games has ended with code 3"):
-        play_specs_games(["greedy", f"{AGENTS}:dying"], seating, SHORT, jobs=2)
+def undo_hash(bits, stream, position):
+    """The seed from which `hash_seed` has made these bits."""
+    return undo_mix(undo_mix(bits) ^ position) - GOLDEN * (stream + 1) & MASK
 
 
-@pytest.mark.parametrize("jobs", [0, -1, 1.5, True, "2"])
-def test_jobs_are_at_least_one(jobs):
-    with pytest.raises(SplendorError, match="jobs must be an integer of at least 1, not"):
-        play_specs_games(["greedy", "greedy"], one_against_rest(SHORT, 2), SHORT, jobs=jobs)
+def test_the_hash_is_inverted_right():
+    for seed, stream, position in ((0, 0, 0), (2**63 + 11, 5, 192), (MASK, 4, 2**40)):
+        bits = hash_seed(np.uint64(seed), stream, position)
+        assert undo_hash(int(bits), stream, position) == seed
 
 
-def is_running(process_id):
-    try:
-        os.kill(process_id, 0)
-    except ProcessLookupError:
-        return False
-    stat = Path(f"/proc/{process_id}/stat")
-    return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] != "Z"
+def test_from_the_games_shown_no_way_leads_back_to_the_seed_and_the_true_deals():
+    class Thief(FirstLegal):
+        """Goes back from the seeds of the copies, by all that is drawn on the way to them."""
 
+        def __init__(self):
+            super().__init__()
+            self.found = {}
 
-def wait_until(condition, seconds=30):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "too late"
-        time.sleep(0.02)
+        def act(self, games, rules, game_id):
+            for game, number in zip(games, game_id.tolist(), strict=True):
+                if game["rounds"] == 1 and number % 2 == 0:
+                    deal = number // 4
+                    imagined = undo_hash(int(game["seed"]), HIDDEN_STREAM, 3 * 64)
+                    of_deal = undo_hash(imagined, HIDDEN_STREAM, 0)
+                    self.found[deal] = undo_hash(of_deal, HIDDEN_STREAM, deal)
+            return super().act(games, rules, game_id)
 
-
-@pytest.mark.skipif(os.name != "posix", reason="signals")
-@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL])
-def test_processes_end_with_their_parent(tmp_path, end):
-    command = [sys.executable, "-m", "splendor_env.cli", "evaluate"]
-    command += [f"{AGENTS}:slow 0.2 {tmp_path}", "--against", "random", "--jobs", "2"]
-    process = subprocess.Popen(
-        command,
-        cwd=CHECKOUT,
-        env=os.environ | {"PYTHONPATH": str(CHECKOUT)},
-        start_new_session=True,
-        stderr=subprocess.PIPE,
-    )
-    # The command itself makes the opponent only, to find mistakes in its spec early.
-    wait_until(lambda: len(list(tmp_path.iterdir())) == 2)
-    workers = [int(path.name) for path in tmp_path.iterdir()]
-    assert process.pid not in workers and all(map(is_running, workers))
-    if end == signal.SIGINT:
-        os.killpg(process.pid, end)  # as a terminal does
-        assert process.wait(30) == 130
-        assert b"Traceback" not in process.stderr.read()
-    else:
-        process.kill()
-        process.wait(30)
-    wait_until(lambda: not any(map(is_running, workers)))
-    process.stderr.close()
-
-
-# Files.
-
-
-class Interrupted(Exception):  # noqa: N818  no error of its own
-    pass
-
-
-def interrupt_after(num_games):
-    def progress(done, total):
-        if done >= num_games:
-            raise Interrupted
-
-    return progress
-
-
-@pytest.mark.parametrize("name", ["games.jsonl", "games.jsonl.gz"])
-@pytest.mark.parametrize("is_torn", [False, True])
-def test_an_interrupted_match_goes_on_where_its_file_ends(tmp_path, name, is_torn):
-    file = tmp_path / name
-    specs = ["greedy", f"{AGENTS}:fainting"]
-    seating = one_against_rest(SHORT, 32)
-    whole = play_specs_games(specs, seating, SHORT, 3)
-    with pytest.raises(Interrupted):
-        play_to_file(specs, seating, SHORT, 3, file, progress=interrupt_after(14))
-    assert len(list(read_records(file))) == 12
-    if is_torn:
-        content = file.read_bytes()
-        file.write_bytes(content[: len(content) - 700])
-    progress = []
-    results = play_to_file(
-        specs, seating, SHORT, 3, file, progress=lambda *counts: progress.append(counts)
-    )
-    assert (without_time(results) == without_time(whole.results)).all()
-    assert 0 < progress[0][0] <= 16 and progress[-1] == (32, 32)
-    records = list(read_records(file))
-    assert sorted(record["about"]["game"] for record in records) == list(range(32))
-    before = file.read_bytes()
-    again = play_to_file(specs, seating, SHORT, 3, file, progress=interrupt_after(0))
-    assert (again == results).all() and file.read_bytes() == before
-
-
-def test_a_longer_match_adds_its_games_to_the_file(tmp_path):
-    file = tmp_path / "games.jsonl"
-    specs = ["greedy", "racer"]
-    few = play_to_file(specs, one_against_rest(SHORT, 6), SHORT, 0, file)
-    many = play_to_file(specs, one_against_rest(SHORT, 10), SHORT, 0, file)
-    assert (many[:6] == few).all() and len(list(read_records(file))) == 10
-    with pytest.raises(SplendorError, match="has game 6, and this match only games 0 to 5"):
-        play_to_file(specs, one_against_rest(SHORT, 6), SHORT, 0, file)
-
-
-def test_a_file_of_another_match_is_refused(tmp_path):
-    file = tmp_path / "games.jsonl"
-    specs = ["greedy", "racer"]
-    seating = one_against_rest(SHORT, 4)
-    play_to_file(specs, seating, SHORT, 1, file)
-    before = file.read_bytes()
-    torn = before + b'{"record":'
-    file.write_bytes(torn)
-    others = [
-        (["greedy", "builder"], seating, SHORT, 1, "seats of game 0 is"),
-        (specs, Seating(1 - seating.seats, seating.deal), SHORT, 1, "seats of game 0 is"),
-        (specs, Seating(seating.seats, seating.deal + 1), SHORT, 1, "deal of game 0 is 0, in this"),
-        (specs, seating, standard(2), 1, "rules of game 0 is"),
-        (specs, seating, SHORT, 2, "seed of game 0 is 1, in this match 2"),
-    ]
-    for *match, message in others:
-        with pytest.raises(SplendorError, match=f"another match: {message}"):
-            play_to_file(*match, file)
-    assert file.read_bytes() == torn
-    file.write_bytes(before + before)
-    with pytest.raises(SplendorError, match="has game 0 twice"):
-        play_to_file(specs, seating, SHORT, 1, file)
-
-
-def test_a_record_that_is_not_of_the_arena_is_refused(tmp_path):
-    file = tmp_path / "games.jsonl"
-    seating = one_against_rest(SHORT, 2)
-    play_to_file(["greedy", "racer"], seating, SHORT, 1, file)
-    records = list(read_records(file))
-    for about in (
-        {},
-        records[0]["about"] | {"game": "0"},
-        records[0]["about"] | {"game": -1},
-        records[0]["about"] | {"deal": 2**63},
-        records[0]["about"] | {"decisions": [1, 2, 3]},
-        records[0]["about"] | {"decisions": [1, 2**40]},
-        records[0]["about"] | {"seconds": ["1", "2"]},
-    ):
-        write_records(file, [records[0] | {"about": about}])
-        with pytest.raises(SplendorError, match="not a record of the arena: about is"):
-            play_to_file(["greedy", "racer"], seating, SHORT, 1, file)
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("notes.txt", b"A line.\nAnother, without an end", "notes.txt, line 1"),
-        ("notes.txt", b"One line without an end", "notes.txt has no whole record"),
-        ("x.jsonl.gz", b"One line without an end", "x.jsonl.gz, line 1"),
-        ("x.jsonl.gz", b"\x1f\x8b", "x.jsonl.gz has no whole record"),
-    ],
-)
-def test_a_file_without_records_is_refused_and_left_as_it_is(tmp_path, name, content, message):
-    file = tmp_path / name
-    file.write_bytes(content)
-    with pytest.raises(SplendorError, match=message):
-        play_to_file(["greedy", "racer"], one_against_rest(SHORT, 2), SHORT, 1, file)
-    assert file.read_bytes() == content
-
-
-def test_a_record_that_does_not_verify_stops_the_match_with_its_place(tmp_path):
-    file = tmp_path / "games.jsonl"
-    seating = one_against_rest(SHORT, 4)
-    play_to_file(["greedy", "racer"], seating, SHORT, 1, file)
-    records = list(read_records(file))
-    records[2]["result"]["rounds"] += 1
-    write_records(file, records)
-    number = records[2]["about"]["game"]
-    with pytest.raises(SplendorError, match=rf"games.jsonl, game {number}: result.rounds: \d+ rec"):
-        play_to_file(["greedy", "racer"], seating, SHORT, 1, file)
-
-
-@pytest.mark.parametrize("rules", [SHORT, standard(3, max_rounds=8), standard(4, target_points=3)])
-def test_the_table_of_results_follows_from_the_records(tmp_path, rules: Rules):
-    file = tmp_path / "games.jsonl.gz"
-    specs = ["greedy", "builder", f"{AGENTS}:fainting", "racer", f"{AGENTS}:cheat"]
-    seating = mixed_tables(5, rules, 24, seed=6)
-    results = play_to_file(specs, seating, rules, 6, file)
-    records = list(read_records(file))
-    recomputed = results_of(records, specs)
-    assert (recomputed == results).all()
-    assert results["has_failed"].any() and (results["offender"] >= 0).sum() > 5
-    reversed_specs = results_of(records, specs[::-1])["agents"]
-    seated = results["agents"] >= 0
-    assert (reversed_specs[seated] == 4 - results["agents"][seated]).all()
-    assert results_of([], specs).shape == (0,)
-
-    with pytest.raises(SplendorError, match="specs must differ"):
-        results_of(records, ["greedy", "greedy"])
-    with pytest.raises(SplendorError, match=r"a record has agent .*, not one of greedy"):
-        results_of(records, ["greedy"])
-
-
-def test_a_table_of_results_is_not_made_from_a_falsified_record(tmp_path):
-    file = tmp_path / "games.jsonl"
-    play_to_file(["greedy", "racer"], one_against_rest(SHORT, 2), SHORT, 1, file)
-    record = json.loads(file.read_text().splitlines()[0])
-    record["result"]["points"][0] += 1
-    with pytest.raises(SplendorError, match=r"result\.points"):
-        results_of([record], ["greedy", "racer"])
+    rules, seed = standard(2, max_rounds=2), 0x1234567890ABCDEF
+    thief = Thief()
+    games = play_games([thief, FirstLegal()], one_against_rest(rules, 40), rules, seed)
+    found = np.uint64(thief.found[3])
+    # It comes as far as the key, the same from every deal, and no further.
+    assert len(thief.found) == 20 and set(thief.found.values()) == {int(found)}
+    assert found == secret_key(np.uint64(seed)) != seed
+    true_deals, deals = games.deals[::2], np.zeros(20, GAME)
+    deal_numbered(deals, rules, found, np.arange(20))
+    assert not np.isin(deals["seed"], true_deals["seed"]).any()
+    assert (deals["market"] != true_deals["market"]).any((1, 2)).all()
+    assert hash_seed(np.uint64(seed), SEED_STREAM, 3) == true_deals["seed"][3]

@@ -1,3 +1,5 @@
+import textwrap
+
 import numpy as np
 import pytest
 
@@ -6,6 +8,8 @@ from splendor_env.core._jit import jit
 from splendor_env.core.actions import ACTION_NAMES
 from splendor_env.core.batch import deal_games, step_games, write_action_masks, write_victory_shares
 from splendor_env.core.state import GAME, EndReason, SplendorError, rulebook_2014, standard
+from splendor_env.evaluation import arena
+from splendor_env.evaluation import luck as luck_module
 from splendor_env.evaluation.luck import controlled_mean, luck_of
 from splendor_env.search.evaluators import NUM_FEATURES, write_shares
 
@@ -170,3 +174,15 @@ def test_controlled_mean_of_real_games_agrees_with_the_plain_one_and_saves_some_
     # The difference of the two is luck: a fifth of the plain standard error of 0.013.
     assert result.mean == pytest.approx(share[:, 0].mean(), abs=0.013)
     assert result.low < result.mean < result.high
+
+
+def test_the_example_of_the_module_runs():
+    *lines, last = textwrap.dedent(luck_module.__doc__.partition("here:\n\n")[2]).splitlines()
+    names = vars(arena) | vars(luck_module) | {"rules": standard(2, target_points=4)}
+    names["agents"] = [make_agent("racer"), make_agent("random")]
+    exec("\n".join(lines).replace("1000", "40"), names)
+    result = eval(last, names)
+    results = names["games"].results
+    plain = results["share"][results["agents"] == 0].mean()
+    assert len(results) == 40 and result.low < result.mean <= result.high
+    assert result.mean == pytest.approx(plain, abs=0.1)

@@ -81,7 +81,7 @@ def test_an_illegal_action_is_counted_and_forfeits_the_game(action):
     result = play_match(Cheat(action), FirstLegal(), rules, 9)
     assert (result.illegal, result.illegal_against) == (9, 0)
     assert result.win_share == 0 and result.rounds == 3 and result.ties == 0
-    assert result.first_illegal.startswith("cheat: illegal action")
+    assert result.first_illegal.startswith("cheat in game 0, seat 0, round 3: illegal action")
     assert "legal: take" in result.first_illegal
 
 
@@ -100,7 +100,8 @@ def test_failures_are_counted_apart_and_forfeit_just_as_well():
     assert (result.failed, result.illegal, result.win_share) == (6, 6, 0)
     assert (result.failed_against, result.illegal_against) == (0, 0)
     assert result.first_failure == "fainting in game 0, seat 0, round 3: fell asleep"
-    assert result.first_illegal.startswith("fainting: illegal action -1; legal: ")
+    where = "fainting in game 1, seat 1, round 3"
+    assert result.first_illegal.startswith(f"{where}: illegal action -1; legal: ")
     against = play_match(FirstLegal(), Fainting(), rules, 12)
     assert (against.failed, against.illegal) == (0, 0)
     assert (against.failed_against, against.illegal_against, against.win_share) == (6, 6, 1)
@@ -305,6 +306,20 @@ def test_the_rest_against_one_is_the_same_match_seen_from_the_other_side():
     assert [seat.games for seat in one.by_seat] == [10] * 4
     assert [seat.games for seat in rest.by_seat] == [30] * 4
     assert sum(seat.win_share for seat in rest.by_seat) / 4 == pytest.approx(rest.win_share)
+
+
+def test_a_seat_of_the_rest_cannot_have_more_than_its_part_of_the_victory():
+    rules = standard(4, target_points=4)
+    # A few deals, of which the one loses all: the interval must not pass what the rest can share.
+    for num_deals in (1, 2, 5):
+        result = play_match(
+            make_agent("racer"), make_agent("random"), rules, 4 * num_deals, seats="rest"
+        )
+        mirrored = play_match(make_agent("random"), make_agent("racer"), rules, 4 * num_deals)
+        assert result.win_share > 0.3
+        assert 0 <= result.bootstrap_low < result.win_share <= result.bootstrap_high <= 1 / 3
+        assert result.bootstrap_high == (1 - mirrored.bootstrap_low) / 3
+        assert result.bootstrap_low == (1 - mirrored.bootstrap_high) / 3
 
 
 def test_copies_of_an_agent_are_equals_however_the_seats_are_split():

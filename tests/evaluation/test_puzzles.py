@@ -164,8 +164,9 @@ def test_solve_refuses_what_is_no_answer():
 
     with pytest.raises(SplendorError, match="wrong"):
         solve(Wrong())
-    with pytest.raises(SplendorError, match="repeats"):
-        solve(make_agent("greedy"), repeats=0)
+    for repeats in (0, 1001):
+        with pytest.raises(SplendorError, match=f"repeats must be 1 to 1000, not {repeats}"):
+            solve(make_agent("greedy"), repeats=repeats)
 
 
 # The command

@@ -252,7 +252,7 @@ def test_a_calibrated_value_has_no_error_and_a_biased_one_its_bias():
     assert calibrate(predicted, outcomes(rng, predicted), game).error < 0.005
     biased = calibrate(predicted, outcomes(rng, predicted + 0.15), game)
     assert biased.error == pytest.approx(0.15, abs=0.005)
-    assert len(biased.predicted) == 8
+    assert len(biased.expected) == 8
 
 
 def test_bins_are_a_tenth_wide():
