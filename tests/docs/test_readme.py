@@ -25,7 +25,7 @@ def test_the_commands_in_the_readme_exist(capsys):
 def test_the_set_up_commands_are_single_lines_that_use_the_constraints():
     lines = [line for line in README.read_text(encoding="utf-8").splitlines() if "venv" in line]
     commands = [line for line in lines if line.startswith("python3.11 -m venv .venv && ")]
-    assert len(commands) == 2
+    assert len(commands) == 3
     for command in commands:
         assert "-c constraints.txt" in command
         assert shlex.split(command)
