@@ -18,12 +18,10 @@ from rich.console import Console
 from rich.text import Text
 
 from splendor_env.agents import make_agent
-from splendor_env.agents.onnx import PretrainedAgent
-from splendor_env.agents.registry import failure_of
+from splendor_env.agents.analysis import analyse, choose, shown_to_mover
 from splendor_env.core.actions import BUY, RESERVE_DECK
 from splendor_env.core.cards import NOBLE_COST
 from splendor_env.core.gems import total
-from splendor_env.core.random import HIDDEN_STREAM, hash_seed
 from splendor_env.core.rules import hand_size
 from splendor_env.core.state import IllegalActionError, Phase, Rules, SplendorError
 from splendor_env.game import Game, parse_move
@@ -37,8 +35,6 @@ from splendor_env.record import (
     write_records,
 )
 from splendor_env.render.text import board_text, count_text, decision_text, draw_text, gems_text
-from splendor_env.search.mcts import SearchAgent
-from splendor_env.search.policy import log_softmax
 
 PERSON = "person"
 """Seat of somebody at the terminal, where otherwise the spec of an agent stands."""
@@ -343,10 +339,7 @@ class Table:
         thinks = Text(f"{self._name(game.player)} thinks")
         is_seen = self._console.is_terminal
         with self._console.status(thinks) if is_seen else nullcontext():
-            action = _choose(agent, game)
-        failure = failure_of(agent, game.player, action)
-        if failure is not None:
-            raise SplendorError(f"{agent.name} has failed: {failure}")
+            action = choose(agent, shown_to_mover(game), game.player)
         self._push(action)
         self._final = len(game.history)
         self._say(self._sentence(self._final - 1))
@@ -493,18 +486,18 @@ class Table:
             spec = spec if spec in self._advisers else "racer"
         agent = self._adviser(spec)
         try:
-            moves, shares = advice(agent, self.game)
+            found = analyse(agent, shown_to_mover(self.game))
         except Exception as error:  # whatever an agent does, the game goes on
             raise SplendorError(f"{spec} has failed: {error}") from error
-        told = ", ".join(
-            move if probability is None else f"{move} {probability:.0%}"
-            for move, probability in moves[:_HINTS_SHOWN]
-        )
+        told = found["choice"]
+        if found["win_shares"] or len(found["moves"]) > 1:
+            moves = found["moves"][:_HINTS_SHOWN]
+            told = ", ".join(f"{one['move']} {one['probability']:.0%}" for one in moves)
         self._say(f"{spec}: {told}")
-        if shares:
+        if found["win_shares"]:
+            shares = enumerate(found["win_shares"])
             self._say(
-                "win shares: "
-                + ", ".join(f"seat {seat} {share:.0%}" for seat, share in enumerate(shares))
+                "win shares: " + ", ".join(f"seat {seat} {share:.0%}" for seat, share in shares)
             )
 
     def _adviser(self, spec: str) -> Any:
@@ -552,48 +545,6 @@ def _farewell(game: Game, seat: int) -> str:
     if seat not in game.winners:
         return "You have not won." if game.winners else "Nobody has won."
     return "You have won." if len(game.winners) == 1 else "You share the victory."
-
-
-def _imagined(game: Game) -> np.ndarray:
-    """The position as the seat to move may imagine it."""
-    hidden_seed = hash_seed(game.games["seed"][0], HIDDEN_STREAM, len(game.history))
-    return game.determinize(game.player, int(hidden_seed)).games
-
-
-def _choose(agent: Any, game: Game) -> int:
-    game_id = np.array([game.player], np.int64)
-    return int(agent.act(_imagined(game), game.rules, game_id)[0])
-
-
-def advice(agent: Any, game: Game) -> tuple[list[tuple[str, float | None]], list[float]]:
-    """What an agent would do for the seat to move, knowing what that seat knows.
-
-    Returns:
-        Moves, the best first, with probabilities if it has any, else its choice alone; and the
-        victory's expected shares by seat, if it judges positions.
-    """
-    rules = game.rules
-    if isinstance(agent, PretrainedAgent):
-        agent = agent.policy(rules.num_players)
-    mask = game.action_mask == 1
-    if isinstance(agent, SearchAgent):
-        result = agent.search.run(_imagined(game), rules)
-        probability, shares = result.policy[0], result.value[0]
-    elif callable(getattr(agent, "evaluate", None)):
-        logits, seen = agent.evaluate(game.observe()[np.newaxis])
-        probability = np.exp(log_softmax(np.asarray(logits, np.float64), mask[np.newaxis]))[0]
-        shares = np.roll(np.asarray(seen)[0, : rules.num_players], game.player)
-    else:
-        action = _choose(agent, game)
-        if action not in game.legal_actions:
-            raise SplendorError(f"{agent.name} has no legal move here")
-        return [(game.legal_moves[game.legal_actions.index(action)], None)], []
-    order = sorted(game.legal_actions, key=lambda action: -probability[action])
-    names = dict(zip(game.legal_actions, game.legal_moves, strict=True))
-    moves: list[tuple[str, float | None]] = [
-        (names[action], float(probability[action])) for action in order
-    ]
-    return moves, (shares / shares.sum()).tolist()
 
 
 # Replay.

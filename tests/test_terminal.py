@@ -15,6 +15,7 @@ from rich.console import Console
 
 from splendor_env import Game, SplendorError, terminal
 from splendor_env.agents import make_agent
+from splendor_env.agents.analysis import analyse, shown_to_mover
 from splendor_env.cli import main
 from splendor_env.core.state import Phase, rulebook_2014, standard
 from splendor_env.record import (
@@ -197,19 +198,21 @@ def test_hint_knows_no_more_than_its_seat():
         if spec == "pretrained":
             pytest.importorskip("onnxruntime")
         hints = [
-            terminal.advice(make_agent(spec), other)
+            analyse(make_agent(spec), shown_to_mover(other))
             for other in (game, game.determinize(1, 7), game.determinize(1, 8))
         ]
-        for moves, shares in hints[1:]:
-            assert dict(moves) == pytest.approx(dict(hints[0][0]))
-            assert shares == pytest.approx(hints[0][1])
+        first = {one["move"]: one["probability"] for one in hints[0]["moves"]}
+        for hint in hints[1:]:
+            likely = {one["move"]: one["probability"] for one in hint["moves"]}
+            assert likely == pytest.approx(first)
+            assert hint["win_shares"] == pytest.approx(hints[0]["win_shares"])
 
 
 def test_agent_that_fails_in_a_hint_does_not_end_the_game(play, monkeypatch):
     def fail(agent, game):
         raise RuntimeError("out of order")
 
-    monkeypatch.setattr("splendor_env.terminal.advice", fail)
+    monkeypatch.setattr("splendor_env.terminal.analyse", fail)
     out = play(["hint racer", "take W U G"], "--seed", 3)
     assert "racer has failed: out of order" in out and "takes W U G." in out
 

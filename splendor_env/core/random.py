@@ -4,6 +4,8 @@ A draw is a pure function of (seed, stream, position in the stream): nothing has
 know the future of a game, and hiding the future from a search means replacing one seed.
 """
 
+import hashlib
+
 import numpy as np
 
 from splendor_env.core._jit import jit
@@ -34,6 +36,17 @@ def check_seed(seed: object) -> np.uint64:
     if not is_integer or not 0 <= seed < 2**64:  # type: ignore[operator]
         raise SplendorError(f"seed must be an integer 0 to 2**64 - 1, not {seed!r}")
     return np.uint64(seed)  # type: ignore[arg-type]
+
+
+def secret_key(seed: np.uint64) -> np.uint64:
+    """What agents are shown is drawn from this key, in place of a seed that decides real cards.
+
+    `hash_seed` can be inverted, and agents see its results: in the seeds of the games that they are
+    shown, and in their own. From there a way leads back to this key, but not to the seed.
+    """
+    content = int(seed).to_bytes(8, "little")
+    digest = hashlib.blake2b(content, digest_size=8, person=b"hidden cards").digest()
+    return np.uint64(int.from_bytes(digest, "little"))
 
 
 @jit

@@ -10,7 +10,6 @@ seed can be guessed, the games of a deal share the order of its cards, and an ag
 program of its own runs in the process that holds the true games.
 """
 
-import hashlib
 import time
 import traceback
 from collections.abc import Callable, Sequence
@@ -31,7 +30,7 @@ from splendor_env.core.batch import (
     write_action_masks,
     write_victory_shares,
 )
-from splendor_env.core.random import HIDDEN_STREAM, check_seed
+from splendor_env.core.random import HIDDEN_STREAM, check_seed, secret_key
 from splendor_env.core.state import (
     GAME,
     MAX_PLAYERS,
@@ -212,18 +211,6 @@ def check_seating(seating: Seating, num_agents: int, rules: Rules) -> Seating:
     if seats.min() < 0 or seats.max() >= num_agents or deal.min() < 0:
         raise SplendorError(f"seats must hold 0 to {num_agents - 1}, and deals count from 0")
     return Seating(seats.astype(np.int16), deal.astype(np.int64))
-
-
-def secret_key(seed: np.uint64) -> np.uint64:
-    """What the imagined cards and the agents' own seeds are drawn from, in place of the seed.
-
-    `hash_seed` can be inverted, and agents see its results: in the seeds of the games that they are
-    shown, and in their own. From there a way leads back to this key, but not to the match's seed,
-    from which all true decks follow.
-    """
-    content = int(seed).to_bytes(8, "little")
-    digest = hashlib.blake2b(content, digest_size=8, person=b"hidden cards").digest()
-    return np.uint64(int.from_bytes(digest, "little"))
 
 
 def ask(agent: Agent, games: np.ndarray, rules: Rules, game_id: np.ndarray) -> np.ndarray:

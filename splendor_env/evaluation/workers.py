@@ -19,7 +19,7 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from splendor_env.agents import Agent, make_agent
-from splendor_env.core.random import CHOICE_STREAM, check_seed, hash_seed
+from splendor_env.core.random import CHOICE_STREAM, check_seed, hash_seed, secret_key
 from splendor_env.core.state import Rules, SplendorError, check_rules
 from splendor_env.evaluation.arena import (
     MAX_GAMES_AT_ONCE,
@@ -28,7 +28,6 @@ from splendor_env.evaluation.arena import (
     Progress,
     Seating,
     check_seating,
-    secret_key,
 )
 
 MAX_JOBS = 256

@@ -11,12 +11,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-import numpy as np
-
-from splendor_env.agents.registry import agent_specs, failure_of, make_agent
-from splendor_env.core.random import HIDDEN_STREAM, hash_seed
+from splendor_env.agents.registry import agent_specs, make_agent
 from splendor_env.core.state import SplendorError
-from splendor_env.game import Game
 
 _Answer = TypeVar("_Answer")
 
@@ -102,27 +98,3 @@ class Agents:
         if spec not in self._agents:
             self._agents[spec] = make_agent(spec, secrets.randbits(32))
         return question(self._agents[spec])
-
-
-def shown_to_mover(game: Game) -> Game:
-    """A copy in which all that the seat to move cannot see is drawn anew."""
-    seed = hash_seed(game.games["seed"][0], HIDDEN_STREAM, len(game.history))
-    return game.determinize(game.player, int(seed))
-
-
-def choose(agent: Any, shown: Game, game_id: int) -> int:
-    """The agent's action for the seat to move.
-
-    Args:
-        agent: The agent.
-        shown: Of `shown_to_mover`.
-        game_id: The same for all moves of this seat in this game, and for no others.
-
-    Raises:
-        SplendorError: It has none, or an illegal one.
-    """
-    action = int(agent.act(shown.games.copy(), shown.rules, np.array([game_id], np.int64))[0])
-    if action not in shown.legal_actions:
-        reason = failure_of(agent, game_id, action) or f"illegal action {action}"
-        raise SplendorError(f"agent {agent.name}: {reason}")
-    return action

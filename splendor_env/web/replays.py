@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from splendor_env.agents.analysis import shown_to_mover
 from splendor_env.core.state import EndReason, Rules
 from splendor_env.game import Game
 from splendor_env.record import replay
-from splendor_env.web.players import shown_to_mover
 from splendor_env.web.tables import RequestError
 from splendor_env.web.views import ALL_SEATS, SPECTATOR, event, view
 

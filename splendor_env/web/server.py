@@ -25,11 +25,11 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from splendor_env.agents.analysis import analyse, shown_to_mover, win_shares
 from splendor_env.core.state import PRESETS, SplendorError
 from splendor_env.game import Game
 from splendor_env.record import RecordError, append_records
-from splendor_env.web.analysis import analyse, win_shares
-from splendor_env.web.players import Agents, shown_to_mover
+from splendor_env.web.players import Agents
 from splendor_env.web.replays import Replays, StoredReplay
 from splendor_env.web.tables import MAX_DELAY_MS, MAX_TABLES, RequestError, Seat, Tables
 from splendor_env.web.views import cards_and_nobles

@@ -17,10 +17,11 @@ from typing import Any
 
 import numpy as np
 
+from splendor_env.agents.analysis import choose, shown_to_mover
 from splendor_env.core.state import MAX_PLAYERS, EndReason, SplendorError
 from splendor_env.game import Game, parse_move
 from splendor_env.record import record_game, redact
-from splendor_env.web.players import Agents, choose, shown_to_mover
+from splendor_env.web.players import Agents
 from splendor_env.web.views import SPECTATOR, event, view
 
 MAX_TABLES = 500

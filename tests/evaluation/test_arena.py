@@ -4,7 +4,7 @@ import pytest
 from splendor_env import Game
 from splendor_env.agents import make_agent
 from splendor_env.core.batch import deal_games, deal_numbered
-from splendor_env.core.random import HIDDEN_STREAM, SEED_STREAM, hash_seed
+from splendor_env.core.random import HIDDEN_STREAM, SEED_STREAM, hash_seed, secret_key
 from splendor_env.core.state import GAME, EndReason, SplendorError, standard
 from splendor_env.evaluation.arena import (
     GAME_RESULT,
@@ -13,7 +13,6 @@ from splendor_env.evaluation.arena import (
     num_deals_of,
     one_against_rest,
     play_games,
-    secret_key,
 )
 from tests.evaluation.agents import Broken, Cheat, Fainting, FirstLegal, without_time
 

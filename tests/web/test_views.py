@@ -6,8 +6,8 @@ import random
 import pytest
 
 from splendor_env import Game
+from splendor_env.agents.analysis import shown_to_mover
 from splendor_env.game import parse_move
-from splendor_env.web.players import shown_to_mover
 from splendor_env.web.views import ALL_SEATS, SPECTATOR, event, view
 
 

@@ -1,6 +1,6 @@
-"""What an agent thinks of a position: probabilities of moves, win shares by seat, best lines.
+"""One game and one agent: its move, and what it thinks of a position.
 
-Asked in the agent's own thread. Agents are shown what the seat to move sees, as when they play.
+Agents are shown what the seat to move sees, as in the arena.
 """
 
 from typing import Any
@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 
 from splendor_env.agents.onnx import PretrainedAgent
+from splendor_env.agents.registry import failure_of
 from splendor_env.core.actions import ACTION_NAMES
 from splendor_env.core.batch import observe_movers, write_victory_shares
+from splendor_env.core.random import HIDDEN_STREAM, hash_seed, secret_key
 from splendor_env.core.state import EndReason, Rules, SplendorError
 from splendor_env.game import Game
 from splendor_env.search.lookahead import LookaheadAgent
 from splendor_env.search.mcts import SearchAgent
 from splendor_env.search.policy import log_softmax, softmax
-from splendor_env.web.players import choose
 
 _NUM_LINES = 3
 _LINE_LENGTH = 8
@@ -23,6 +24,31 @@ _ANALYSIS = -1
 """Game id of an analysis: that of no game at a table."""
 _MOST_SIMULATIONS = 500_000
 """Of all positions of a replay together: some ten seconds to minutes."""
+
+
+def shown_to_mover(game: Game) -> Game:
+    """A copy in which all that the seat to move cannot see is drawn anew."""
+    key = secret_key(game.games["seed"][0])
+    seed = hash_seed(key, HIDDEN_STREAM, len(game.history))
+    return game.determinize(game.player, int(seed))
+
+
+def choose(agent: Any, shown: Game, game_id: int) -> int:
+    """The agent's action for the seat to move.
+
+    Args:
+        agent: The agent.
+        shown: Of `shown_to_mover`.
+        game_id: The same for all moves of this seat in this game, and for no others.
+
+    Raises:
+        SplendorError: It has none, or an illegal one.
+    """
+    action = int(agent.act(shown.games.copy(), shown.rules, np.array([game_id], np.int64))[0])
+    if action not in shown.legal_actions:
+        reason = failure_of(agent, game_id, action) or f"illegal action {action}"
+        raise SplendorError(f"{agent.name} has failed: {reason}")
+    return action
 
 
 def analyse(agent: Any, shown: Game) -> dict[str, Any]:
