@@ -271,9 +271,9 @@ function seatNode(view, cards, seat, held, controls) {
       h(
         "span",
         { class: tokens > view.token_limit ? "over" : "" },
-        `${tokens} of ${view.token_limit} tokens`,
+        `${tokens} of ${view.token_limit} tokens,`,
       ),
-      `, ${plural(held.num_cards, "card")}, ${plural(numNobles, "noble")}`,
+      ` ${plural(held.num_cards, "card")}, ${plural(numNobles, "noble")}`,
     ),
     held.reserved.length > 0 &&
       h(

@@ -92,9 +92,9 @@ export function cardPicture(name, cards, place) {
   const { bonus, points } = cards[name];
   const chips = costOf(name, cards).map(([color, count], index) => {
     const x = 23 + (index % 2) * 39;
-    const y = 105 - Math.floor(index / 2) * 40;
+    const y = 96 - Math.floor(index / 2) * 36;
     return [
-      svg("circle", { cx: x, cy: y, r: 18, class: `gem-${color}` }),
+      svg("circle", { cx: x, cy: y, r: 17, class: `gem-${color}` }),
       label(x, y, 17, `${color}${count}`, { class: `ink-${color}` }),
     ];
   });
