@@ -123,7 +123,7 @@ def coverage_of_ratings(
             shares += [share[:, 0], 1 - share[:, 1]]
         results["share"][:, 0] = np.concatenate(shares)
         results["share"][:, 1] = 1 - results["share"][:, 0]
-        rated = rate_pairs(results, len(truth), num_samples=500)
+        rated = rate_pairs(results, len(truth))
         held += (rated.low <= truth) & (truth <= rated.high)
     return held / num_matches
 

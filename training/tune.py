@@ -90,9 +90,7 @@ def tune(
     try:
         import optuna
     except ImportError as error:
-        raise SplendorError(
-            f"tuning needs Optuna ({error}): pip install 'splendor-env[tune]'"
-        ) from error
+        raise SplendorError(f"tuning needs Optuna ({error}): pip install -e '.[tune]'") from error
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     try:
         study_file.parent.mkdir(parents=True, exist_ok=True)

@@ -71,7 +71,7 @@ def agent_specs() -> dict[str, str]:
         "lookahead:eval=AGENT": "one step ahead by the network of pretrained or onnx:FILE",
         "ppo:DIRECTORY": "a policy trained here, from its directory of weights and JSON",
         "external:COMMAND": "a program that speaks the line protocol; see docs/protocol.md",
-        "package.module:ARGUMENT": "your own: the module's make_agent(argument, seed)",
+        "package.module:ARGUMENT": "your own: its make_agent(argument, seed); a dot and a colon",
     }
 
 

@@ -59,7 +59,8 @@ class _Announcer(event.Listener):
         if not self.is_silent and module.startswith("splendor_env"):
             self.is_silent = True
             print(
-                "splendor_env: compiling the game engine, once per version (about 10 seconds) ...",
+                "splendor_env: compiling a part of the engine for its first use (seconds; kept for "
+                "later) ...",
                 file=sys.stderr,
                 flush=True,
             )

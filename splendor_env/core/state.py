@@ -143,7 +143,7 @@ def _rules(num_players: int, changes: dict[str, int]) -> Rules:
 
 
 def standard(num_players: int = 2, **changes: int) -> Rules:
-    """Our default rules; any field of `Rules` can be changed by keyword."""
+    """The default: up to three different tokens, gold only for what is missing."""
     return _rules(num_players, changes)
 
 
@@ -160,7 +160,7 @@ def later_printing(num_players: int = 2, **changes: int) -> Rules:
 
 
 def no_gold_small_table(num_players: int = 2, **changes: int) -> Rules:
-    """Two public summaries' reading: no gold with 2 or 3 players; three tokens or none."""
+    """No gold with 2 or 3 players; three different tokens or none (two public summaries)."""
     gold_tokens = 5 if num_players == MAX_PLAYERS else 0
     return _rules(
         num_players, {"take_fewer": TakeFewer.NEVER, "gold_tokens": gold_tokens} | changes
@@ -168,7 +168,7 @@ def no_gold_small_table(num_players: int = 2, **changes: int) -> Rules:
 
 
 def from_four_left(num_players: int = 2, **changes: int) -> Rules:
-    """One summary's reading: two alike only from five up, reserves secret, three or none."""
+    """Two alike only from a pile of five, all reserves secret (one public summary)."""
     return _rules(
         num_players,
         {"take_fewer": TakeFewer.NEVER, "take_two_minimum": 5, "hide_reserves": 1} | changes,

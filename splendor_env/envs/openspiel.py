@@ -74,7 +74,7 @@ try:
 except ImportError as error:
     raise ImportError(
         "splendor_env.envs.openspiel needs the extra `openspiel`: "
-        "pip install 'splendor-env[openspiel]'"
+        "pip install -e '.[openspiel]' in a checkout"
     ) from error
 
 OUTCOME_NAMES = (*CARD_NAMES, *NOBLE_NAMES)

@@ -11,7 +11,7 @@ import pytest
 import splendor_env
 
 PACKAGE = Path(splendor_env.__file__).parent
-ANNOUNCEMENT = "compiling the game engine"
+ANNOUNCEMENT = "compiling a part of the engine"
 COMPUTE = """
 import numpy as np
 from splendor_env.core.rules import gold_needed
