@@ -6,6 +6,7 @@ import random
 import pytest
 
 from splendor_env.record import redact, verify
+from splendor_env.web.tables import Table
 
 
 def advance(client, path, secrets, until, choose):
@@ -133,6 +134,22 @@ def test_tokens_are_staged_cleared_and_taken(visit, table_server):
     assert page.locator("button.pile").count() == 0
 
 
+def test_three_tokens_are_taken_on_a_phone_without_scrolling_in_between(visit, table_server):
+    path, secrets = table_server.open(None, "greedy")
+    page = visit(viewport={"width": 390, "height": 664}).sit(path, 0, secrets[0])
+    # The bank is at the lower edge, where the bar of the choice comes to lie.
+    page.locator(".bank").evaluate("bank => bank.scrollIntoView({block: 'end'})")
+    for color in "WUG":
+        box = page.locator(key(f"pile {color}")).bounding_box()
+        page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    assert page.locator("[aria-label=Chosen] li").count() == 3
+    choice = page.locator(".choice").bounding_box()
+    bank = page.locator(".bank").bounding_box()
+    assert bank["y"] >= 0 and bank["y"] + bank["height"] <= choice["y"]
+    confirm(page)
+    assert table_server.get(path)["history"][0]["move"] == "take W U G"
+
+
 def test_return_step_gives_back_what_was_chosen(visit, table_server):
     path, secrets = table_server.open(None, None)
     takes = ["take W U G", "take W U R", "take W U K", "take G R K"]
@@ -168,6 +185,14 @@ def test_noble_is_chosen_among_several(visit, table_server):
     page = visit().sit(path, seat, secrets[seat])
     assert page.locator(".choice h2").inner_text() == "Choose a noble"
     assert page.locator(".nobles button.noble").count() == 2
+    offers = page.locator(".noble-offers button")
+    names = offers.evaluate_all("nodes => nodes.map(node => node.ariaLabel)")
+    noble = view["position"]["nobles"][1]["noble"]
+    colors = ("white", "blue", "green", "red", "black")
+    asked = ", ".join(
+        f"{count} {color}" for count, color in zip(noble, colors, strict=True) if int(count)
+    )
+    assert f"Noble 2, 3 points, asks for {asked} bonus cards" in names
     page.click(key("noble 2"))
     confirm(page)
     owners = [noble["owner"] for noble in table_server.get(path)["position"]["nobles"]]
@@ -289,9 +314,20 @@ def test_page_recovers_when_the_server_could_not_be_reached(visit, table_server)
     visitor.context.set_offline(True)
     make_moves(table_server, path, secrets, ["take W U G"])
     page.wait_for_selector("text=does not answer")
+    page.evaluate(COUNT_REWRITES)
+    page.wait_for_timeout(1200)  # and two more tries
+    assert page.evaluate("rewrites") == 0
     visitor.context.set_offline(False)
     page.wait_for_selector("main.my-turn")
     visitor.complaints.clear()  # the browser reports each request that failed
+
+
+COUNT_REWRITES = """() => {
+  window.rewrites = 0;
+  const alert = document.querySelector("main > .notice");
+  new MutationObserver(() => window.rewrites++).observe(alert, { childList: true });
+}"""
+"""Counts how often a screen reader would read the notice out."""
 
 
 def test_seat_is_handed_to_an_agent_and_taken_back(visit, table_server):
@@ -307,6 +343,37 @@ def test_seat_is_handed_to_an_agent_and_taken_back(visit, table_server):
     page.wait_for_selector("main.my-turn")
 
 
+def test_resigning_ends_the_game_after_a_question(visit, table_server):
+    if not hasattr(Table, "resign"):
+        pytest.skip("the server cannot resign yet")
+    path, secrets = table_server.open(None, None)
+    page = visit().sit(path, 0, secrets[0])
+    page.click(".tools summary")
+    page.once("dialog", lambda dialog: dialog.dismiss())
+    page.click(key("resign"))
+    assert not table_server.get(path)["is_over"]
+    page.once("dialog", lambda dialog: dialog.accept())
+    page.click(key("resign"))
+    page.wait_for_selector(".result")
+    assert page.locator(".status-line h1").inner_text() == "person 1 has won"
+    assert "You forfeited the game." in page.locator(".status-line").inner_text()
+    assert page.locator(".result .winner th").inner_text() == "person 1 ★"
+    assert page.locator(key("resign")).count() == 0
+    page.click(key("replay"))
+    page.wait_for_selector("text=0 of 0")
+    assert "person 0 forfeited the game." in page.locator(".status-line").inner_text()
+
+
+def test_shortened_and_mistyped_links_show_the_table(visit, table_server):
+    path, secrets = table_server.open(None, None)
+    table = path.split("/")[-1]
+    page = visit().open(f"#/table/{table}")
+    page.wait_for_selector("text=You are watching")
+    page = visit().open(f"#/table/{table}/7/{secrets[0]}")  # the secret alone says who it is
+    page.wait_for_selector("main.my-turn")
+    assert page.locator(".seat h3").first.inner_text() == "person 0 (you)"
+
+
 def test_wrong_secret_and_unknown_table_are_told(visit, table_server):
     path, _ = table_server.open(None, None)
     visitor = visit()
@@ -314,6 +381,8 @@ def test_wrong_secret_and_unknown_table_are_told(visit, table_server):
     page.wait_for_selector("text=wrong secret")
     page = visitor.open("#/watch/nowhere")
     page.wait_for_selector("text=no such table")
+    page = visitor.open("#/table/")
+    page.wait_for_selector("main > .notice:not([hidden])")
     visitor.complaints.clear()  # the browser reports both answers
 
 
@@ -325,9 +394,34 @@ def test_links_for_several_persons_open_their_seats(visit, table_server):
     page.click("text=Start the game")
     links = page.locator(".invite input").evaluate_all("fields => fields.map(f => f.value)")
     assert len(links) == 3  # two persons, and one for watching
+    assert page.evaluate("document.activeElement.id") == "main"
+    page.locator("text=Sit here").first.click()
+    page.wait_for_selector("main.my-turn")
+    assert page.evaluate("document.activeElement.id") == "main"
+    page.click("text=New game")
+    page.wait_for_selector("text=Your seats")
+    assert page.locator(".kept").count() == 1  # who sits knows no longer the others' links
     page = visit().open("#" + links[1].partition("#")[2])
     page.wait_for_selector("text=<b onclick=alert(1)>Bo</b> (you)")
     assert page.locator("main b").count() == 0
+
+
+def test_game_is_started_once_however_often_it_is_clicked(visit, table_server):
+    visitor = visit()
+    page = visitor.open()
+    page.wait_for_selector("form")
+    page.evaluate("for (let i = 0; i < 3; i++) document.querySelector('[type=submit]').click()")
+    page.wait_for_selector("main.my-turn")
+    assert sum(request.method == "POST" for request in visitor.asked) == 1
+
+
+def test_rules_in_short_are_those_of_the_table(visit, table_server):
+    path, _ = table_server.open(None, None, rules="no_gold_small_table", target_points=21)
+    page = visit().watch(path)
+    page.click("text=The rules in short")
+    words = page.locator(".rules ul").inner_text()
+    assert "When somebody has 21 points" in words and "worth 3 points" in words
+    assert "gold" not in words.lower()
 
 
 # Replays.
@@ -403,7 +497,26 @@ def test_replay_is_analysed_at_any_position(visit, record, tmp_path):
     page.wait_for_selector(".judged tbody tr")
     page.select_option(".analysis select", "mcts:sims=200")
     page.click("text=Analyse")
-    page.wait_for_selector(".lines li")
+    page.wait_for_selector(".lines li", timeout=60_000)  # may have to compile the search first
+
+
+def test_games_of_a_file_are_listed_with_their_ends(visit, record, tmp_path):
+    file = tmp_path / "games.jsonl"
+    file.write_text(f"{json.dumps(record)}\n{{}}\n{json.dumps(redact(record, 1))}\n")
+    page = visit().open("#/replay")
+    page.set_input_files("#file", file)
+    games = page.locator(".games li")
+    games.first.wait_for()
+    result = record["result"]
+    seats = ", ".join(
+        f"{name} ({points} point{'' if points == 1 else 's'})"
+        for name, points in zip(record["seats"], result["points"], strict=True)
+    )
+    words = f"{seats} · {result['rounds']} rounds · target"
+    assert games.locator("span").all_inner_texts() == [words, "no record", words]
+    page.click("text=Open 3")
+    page.wait_for_selector(".steps")
+    assert page.locator("#viewer").input_value() == "1"
 
 
 def test_file_without_a_record_is_refused_in_words(visit, tmp_path):

@@ -43,7 +43,7 @@ export function agentSelect(setup, name, key) {
 }
 
 function judgement({ choice, moves, win_shares: shares, lines }, view, onPick) {
-  const best = [...moves].sort((a, b) => b.probability - a.probability).slice(0, 8);
+  const best = moves.slice(0, 8); // the server sends the likeliest first
   const pick = (move) =>
     onPick && view.legal_moves.includes(move)
       ? button(move, () => onPick(move), { class: "link" })

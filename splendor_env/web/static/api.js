@@ -52,6 +52,8 @@ export const sendMove = (table, secret, move, version) =>
 export const setSeat = (table, secret, seat, holder) =>
   post(`${tablePath(table)}/seats/${seat}`, holder, secret);
 
+export const resign = (table, secret) => post(`${tablePath(table)}/resign`, {}, secret);
+
 export const analyseTable = (table, secret, agent) =>
   post(`${tablePath(table)}/analysis`, { agent }, secret);
 
@@ -76,7 +78,7 @@ export const getWinShares = (replay, agent) =>
 
 const STORE = "splendor-seats";
 
-/** Seats of this browser, latest first: {table, seat, secret, name, made}. */
+/** Seats of this browser, latest first: {table, seat, secret, name, others, made, isLink}. */
 export function keptSeats() {
   try {
     const seats = JSON.parse(localStorage.getItem(STORE));
@@ -86,21 +88,28 @@ export function keptSeats() {
   }
 }
 
+/** Keep the links to the seats of a new table until somebody sits down at it here. */
+export function keepLinks(links) {
+  const made = Date.now();
+  store([...links.map((link) => ({ ...link, made, isLink: true })), ...keptSeats()]);
+}
+
+/** Keep the seat that somebody sits at here; the table's other links are for other people. */
 export function keepSeat(entry) {
-  const others = keptSeats().filter((seat) => !isSame(seat, entry));
-  const known = keptSeats().find((seat) => isSame(seat, entry));
-  store([{ made: Date.now(), ...known, ...entry }, ...others].slice(0, 40));
+  const isSame = (seat) => seat.table === entry.table && seat.seat === entry.seat;
+  const isLink = (seat) => seat.table === entry.table && seat.isLink;
+  const { made } = keptSeats().find(isSame) ?? { made: Date.now() };
+  const others = keptSeats().filter((seat) => !isSame(seat) && !isLink(seat));
+  store([{ ...entry, made }, ...others]);
 }
 
 export function forgetTable(table) {
   store(keptSeats().filter((seat) => seat.table !== table));
 }
 
-const isSame = (a, b) => a.table === b.table && a.seat === b.seat;
-
 function store(seats) {
   try {
-    localStorage.setItem(STORE, JSON.stringify(seats));
+    localStorage.setItem(STORE, JSON.stringify(seats.slice(0, 40)));
   } catch {
     // Private windows may refuse; the link in the address bar works all the same.
   }

@@ -28,9 +28,9 @@ async function show() {
   if (route !== location.hash) return; // has gone elsewhere in the meantime
   document.getElementById("version").textContent = `Version ${setup.version}.`;
   if (screen === "table") {
-    leave = tableScreen(main, setup, { table: words[0], seat: Number(words[1]), secret: words[2] });
+    leave = tableScreen(main, setup, { table: words[0], secret: words[2] });
   } else if (screen === "watch") {
-    leave = tableScreen(main, setup, { table: words[0], seat: null, secret: null });
+    leave = tableScreen(main, setup, { table: words[0] });
   } else if (screen === "replay") {
     leave = replayScreen(main, setup, words);
   } else {
@@ -39,14 +39,20 @@ async function show() {
   window.scrollTo(0, 0);
 }
 
-window.addEventListener("hashchange", show);
+/** Another screen; whoever hears or tabs through the page goes on from its start. */
+async function change() {
+  await show();
+  document.getElementById("main").focus({ preventScroll: true });
+}
+
+window.addEventListener("hashchange", change);
 document.addEventListener("click", (event) => {
   const link = event.target.closest("a");
   if (link?.className === "skip") {
     event.preventDefault(); // what stands behind the # is the screen
     document.getElementById("main").focus();
   } else if (link?.hash && link.hash === (location.hash || "#/")) {
-    show(); // a link to the screen that is shown starts it anew
+    change(); // a link to the screen that is shown starts it anew
   }
 });
 show();

@@ -4,7 +4,6 @@
 // in a replay, the same pictures are no buttons. `open` is what `openThings` of moves.js returns.
 
 import {
-  COLORS,
   COLOR_NAMES,
   TOKENS,
   backPicture,
@@ -12,10 +11,10 @@ import {
   cardWords,
   costWords,
   countLetters,
-  countWords,
   emptyPicture,
   holdingPicture,
   noblePicture,
+  nobleWords,
   plural,
   sum,
   tokenPicture,
@@ -53,13 +52,9 @@ function piece({ key, name, classes, pressed, onclick }, ...children) {
 function nobles(view, controls) {
   const tiles = view.position.nobles.map(({ noble, owner }, index) => {
     const slot = index + 1;
-    const asked = countWords(
-      Object.fromEntries(COLORS.map((color, i) => [color, Number(noble[i])])),
-    );
     const isOpen = controls?.open.nobles.has(slot);
     const isStaged = controls?.stage?.noble === slot;
-    const state =
-      owner === null ? `asks for ${asked} bonus cards` : `with ${seatName(view, owner)}`;
+    const state = owner === null ? nobleWords(noble) : `with ${seatName(view, owner)}`;
     const classes = `noble ${isOpen ? "open" : ""} ${isStaged ? "staged" : ""}`;
     const name = `Noble ${slot}, ${plural(view.rules.noble_points, "point")}, ${state}`;
     return h(

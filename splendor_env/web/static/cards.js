@@ -30,7 +30,7 @@ const SYMBOLS = {
 const costOf = (name, cards) => Object.entries(cards[name].cost);
 
 /** {W: 2, R: 1} as "2 white, 1 red". */
-export function countWords(counts) {
+function countWords(counts) {
   const parts = TOKENS.filter((color) => counts[color]).map(
     (color) => `${counts[color]} ${COLOR_NAMES[color]}`,
   );
@@ -159,6 +159,12 @@ export function cardBadge(name, cards) {
     drawing,
     h("span", { class: "hidden" }, words),
   );
+}
+
+/** What a noble asks for: "asks for 3 white, 3 blue bonus cards". */
+export function nobleWords(name) {
+  const asked = Object.fromEntries(COLORS.map((color, place) => [color, Number(name[place])]));
+  return `asks for ${countWords(asked)} bonus cards`;
 }
 
 /** A noble; what it asks for is drawn as cards, because tokens do not count. */

@@ -9,11 +9,12 @@ import {
   countLetters,
   holdingPicture,
   noblePicture,
+  nobleWords,
   plural,
 } from "./cards.js";
 import { missingWords } from "./board.js";
 import { announce, button, buttons, h } from "./dom.js";
-import { clickBack, excess, stagedMoves } from "./moves.js";
+import { clickBack, excess, inOrder, stagedMoves } from "./moves.js";
 import { colorWords } from "./words.js";
 
 /**
@@ -73,12 +74,9 @@ function takeNodes(turn) {
     h("ul", { class: "tokens-row", "aria-label": "Chosen" }, tokens),
     purseNode(view, stage.take.length),
     moves.length === 0 && h("p", { class: "quiet" }, "These rules ask for more tokens than that."),
-    buttons(confirmButton(turn, `Take ${inOrder(stage.take)}`, moves), clearButton(turn)),
+    buttons(confirmButton(turn, `Take ${inOrder(stage.take).join(" ")}`, moves), clearButton(turn)),
   ];
 }
-
-const inOrder = (tokens) =>
-  TOKENS.flatMap((token) => tokens.filter((other) => other === token)).join(" ");
 
 function cardNodes(turn) {
   const { view, cards, stage, open, isBusy, send } = turn;
@@ -215,7 +213,7 @@ function returnNodes(turn) {
       ".",
     ),
     h("ul", { class: "tokens-row", "aria-label": "Your tokens" }, tokens),
-    buttons(confirmButton(turn, `Return ${inOrder(staged)}`, moves), clearButton(turn)),
+    buttons(confirmButton(turn, `Return ${inOrder(staged).join(" ")}`, moves), clearButton(turn)),
   ];
 }
 
@@ -223,15 +221,16 @@ function nobleNodes(turn) {
   const { view, stage, open, setStage } = turn;
   const offers = [...open.nobles].map((slot) => {
     const isStaged = stage?.noble === slot;
+    const { noble } = view.position.nobles[slot - 1];
+    const points = plural(view.rules.noble_points, "point");
     const attributes = {
       type: "button",
       class: `noble open ${isStaged ? "staged" : ""}`,
       "data-key": `offer ${slot}`,
       "aria-pressed": String(isStaged),
-      "aria-label": `Noble ${slot}`,
+      "aria-label": `Noble ${slot}, ${points}, ${nobleWords(noble)}`,
       onclick: () => setStage(isStaged ? null : { noble: slot }, "confirm"),
     };
-    const { noble } = view.position.nobles[slot - 1];
     return h(
       "li",
       {},

@@ -51,6 +51,17 @@ export function announce(text) {
   document.getElementById("live").textContent = text;
 }
 
+/** A line for what goes wrong; the same words are not read out twice. */
+export function alertLine() {
+  const node = h("p", { class: "notice", role: "alert", hidden: true });
+  function say(text) {
+    if (node.textContent === text) return;
+    node.textContent = text;
+    node.hidden = !text;
+  }
+  return { node, say };
+}
+
 /** Offer a value as a JSON file. */
 export function download(name, text) {
   const url = URL.createObjectURL(new Blob([text], { type: "application/json" }));

@@ -19,8 +19,6 @@ export function openThings(view, stage) {
     reserve: ending("reserve "),
     decks: numbers("reserve deck "),
     nobles: numbers("noble "),
-    back: ending("return "),
-    pay: ending("pay gold for "),
     piles: new Set(COLORS.filter((color) => addToTake(view, stage?.take ?? [], color) !== null)),
   };
 }
@@ -65,7 +63,9 @@ export function clickBack(view, stage, token) {
 /** Tokens that the viewer must give back. */
 export const excess = (view) => view.tokens_total[view.viewer] - view.token_limit;
 
-const inOrder = (letters) => [...letters].sort((a, b) => TOKENS.indexOf(a) - TOKENS.indexOf(b));
+/** Tokens in the order of the notation. */
+export const inOrder = (tokens) =>
+  [...tokens].sort((a, b) => TOKENS.indexOf(a) - TOKENS.indexOf(b));
 
 /** The moves that a stage stands for, in notation; empty if it is not complete. */
 export function stagedMoves(view, stage) {

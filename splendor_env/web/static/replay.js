@@ -3,7 +3,8 @@
 import { analyseReplay, createReplay, getReplay, getWinShares } from "./api.js";
 import { agentSelect, analysisPane } from "./analysis.js";
 import { boardNodes, seatNodes } from "./board.js";
-import { announce, button, h, refill, svg } from "./dom.js";
+import { plural } from "./cards.js";
+import { alertLine, announce, button, h, refill, svg } from "./dom.js";
 import { chartNode } from "./chart.js";
 import { logNode } from "./log.js";
 import { statusNodes } from "./table.js";
@@ -19,51 +20,39 @@ export function replayScreen(main, setup, [replay, decision, viewer]) {
 // Choosing a file.
 
 function loadScreen(main) {
-  const alert = h("p", { class: "notice", role: "alert", hidden: true });
-  const games = h("div", { class: "games" });
-
-  function fail(error) {
-    alert.textContent = error.message;
-    alert.hidden = false;
-  }
+  const alert = alertLine();
+  const games = h("ul", { class: "games" });
 
   async function open(line) {
-    alert.hidden = true;
+    alert.say("");
     try {
       const made = await createReplay(line);
       location.hash = `#/replay/${made.replay}/0/${made.viewer ?? "all"}`; // as much as it tells
     } catch (error) {
-      fail(error);
+      alert.say(error.message);
     }
   }
 
   async function read(file) {
-    alert.hidden = true;
+    alert.say("");
     games.replaceChildren();
     if (!file) return;
     try {
       const lines = (await textOf(file)).split("\n").filter((line) => line.trim());
       if (lines.length === 1) await open(lines[0]);
       else if (lines.length === 0) throw new Error("This file is empty.");
-      else games.append(gameList(lines));
+      else games.append(...lines.map(gameItem));
     } catch (error) {
-      fail(error);
+      alert.say(error.message);
     }
   }
 
-  function gameList(lines) {
-    const list = h(
-      "select",
-      { "aria-label": "Game of the file" },
-      lines.map((_, index) =>
-        h("option", { value: index }, `game ${index + 1} of ${lines.length}`),
-      ),
-    );
+  function gameItem(line, index) {
     return h(
-      "div",
-      { class: "row" },
-      list,
-      button("Open", () => open(lines[Number(list.value)]), { class: "primary" }),
+      "li",
+      { class: "game" },
+      button(`Open ${index + 1}`, () => open(line)),
+      h("span", {}, summary(line)),
     );
   }
 
@@ -92,10 +81,23 @@ function loadScreen(main) {
     ),
     h("div", { class: "field" }, h("label", { for: "file" }, "File of records"), input),
     games,
-    alert,
+    alert.node,
   );
   main.replaceChildren(box);
   return () => {};
+}
+
+/** What a list of games tells of a line; the server alone knows whether it is a sound record. */
+function summary(line) {
+  try {
+    const { seats, result } = JSON.parse(line);
+    if (!result) return `${seats.join(", ")} · unfinished`;
+    const { points, rounds, end_reason: reason } = result;
+    const ends = seats.map((name, seat) => `${name} (${plural(points[seat], "point")})`);
+    return [ends.join(", "), plural(rounds, "round"), reason.replaceAll("_", " ")].join(" · ");
+  } catch {
+    return "no record";
+  }
 }
 
 function textOf(file) {
@@ -123,7 +125,7 @@ function stepScreen(main, setup, replay, first, viewerWord) {
   let timer = null;
   let asked = 0;
 
-  const notice = h("p", { class: "notice", role: "alert", hidden: true });
+  const notice = alertLine();
   const status = h("div", { class: "status-line" });
   const board = h("div", { class: "board" });
   const seats = h("div", { class: "seats-box" });
@@ -159,7 +161,7 @@ function stepScreen(main, setup, replay, first, viewerWord) {
       shares = (await getWinShares(replay, judge.value)).win_shares;
       drawChart();
     } catch (error) {
-      say(error.message);
+      notice.say(error.message);
     }
     estimate.disabled = false;
   });
@@ -171,7 +173,7 @@ function stepScreen(main, setup, replay, first, viewerWord) {
 
   main.replaceChildren(
     status,
-    notice,
+    notice.node,
     h(
       "div",
       { class: "table" },
@@ -209,11 +211,6 @@ function stepScreen(main, setup, replay, first, viewerWord) {
     { signal: ending.signal },
   );
 
-  function say(text) {
-    notice.textContent = text;
-    notice.hidden = !text;
-  }
-
   async function go(wanted) {
     const target = Math.max(0, last === null ? wanted : Math.min(wanted, last));
     const ask = ++asked;
@@ -225,7 +222,7 @@ function stepScreen(main, setup, replay, first, viewerWord) {
       view = next;
       decision = target;
       last = view.decisions ?? last;
-      say("");
+      notice.say("");
       draw();
       const entry = view.history.at(-1);
       announce(
@@ -235,7 +232,7 @@ function stepScreen(main, setup, replay, first, viewerWord) {
       );
     } catch (error) {
       stop();
-      say(error.message);
+      notice.say(error.message);
     }
   }
 

@@ -1,7 +1,7 @@
 // The first screen: who sits where, by which rules; seats of this browser to come back to.
 
-import { createTable, forgetTable, keepSeat, keptSeats } from "./api.js";
-import { button, h, refill } from "./dom.js";
+import { createTable, forgetTable, keepLinks, keptSeats } from "./api.js";
+import { alertLine, button, h, refill } from "./dom.js";
 
 const DELAYS = [
   [0, "at once"],
@@ -22,7 +22,8 @@ export function startScreen(main, setup) {
 
   const seatRows = h("div", { class: "seat-rows" });
   const meaning = h("p", { class: "quiet", id: "rules-meaning" });
-  const alert = h("p", { class: "notice", role: "alert", hidden: true });
+  const alert = alertLine();
+  const submit = h("button", { class: "primary", type: "submit" }, "Start the game");
   const rules = h(
     "select",
     { id: "rules", "aria-describedby": "rules-meaning", onchange: explainRules },
@@ -108,7 +109,8 @@ export function startScreen(main, setup) {
 
   async function start(event) {
     event.preventDefault();
-    alert.hidden = true;
+    alert.say("");
+    submit.disabled = true; // a second click would make a second table
     const wishes = {
       players: numPlayers,
       rules: rules.value,
@@ -126,8 +128,8 @@ export function startScreen(main, setup) {
     try {
       opened(wishes, await createTable(wishes));
     } catch (error) {
-      alert.textContent = error.message;
-      alert.hidden = false;
+      alert.say(error.message);
+      submit.disabled = false;
     }
   }
 
@@ -141,10 +143,13 @@ export function startScreen(main, setup) {
         .filter((_, other) => other !== Number(seat))
         .map((holder) => holder.name ?? holder.agent),
     }));
-    own.forEach(keepSeat);
+    keepLinks(own);
     if (own.length === 0) location.hash = `#/watch/${table}`;
     else if (own.length === 1) location.hash = tableLink(own[0]);
-    else main.replaceChildren(invitation(table, own));
+    else {
+      main.replaceChildren(invitation(table, own));
+      main.focus();
+    }
   }
 
   main.replaceChildren(
@@ -167,40 +172,14 @@ export function startScreen(main, setup) {
           h("div", { class: "field" }, h("label", { for: "delay" }, "Agents move after"), delay),
         ),
       ),
-      alert,
-      h("button", { class: "primary", type: "submit" }, "Start the game"),
+      alert.node,
+      submit,
     ),
-    rulesInShort(),
     returning(),
   );
   explainRules();
   showSeats();
   return () => {};
-}
-
-function rulesInShort() {
-  const lines = [
-    "In your turn do one of these: take tokens of three different colours; " +
-      "take two of one colour if its pile has four; " +
-      "reserve a card and get a gold token; buy a card of the table or one that you have reserved.",
-    "A card costs the tokens in its circles. " +
-      "Each card you own makes every later one cheaper by one token of its colour, for good: " +
-      "that is its bonus. Gold stands for any colour.",
-    "You may keep 10 tokens at the end of a turn, and hold 3 reserved cards.",
-    "A noble comes by itself to whoever has the bonus cards it asks for.",
-    "When somebody has 15 points the round is played to its end. " +
-      "Most points win, then fewest cards.",
-  ];
-  return h(
-    "details",
-    { class: "card-box" },
-    h("summary", {}, "The rules in short"),
-    h(
-      "ul",
-      { class: "bullets" },
-      lines.map((line) => h("li", {}, line)),
-    ),
-  );
 }
 
 function number(id, min, max, placeholder) {

@@ -1,22 +1,24 @@
 // A table that is being played at: from a seat, or watched.
 
 import {
+  ApiError,
   analyseTable,
   createReplay,
   forgetTable,
   getRecord,
   getTable,
   keepSeat,
+  resign,
   sendMove,
   setSeat,
 } from "./api.js";
 import { agentSelect, analysisPane } from "./analysis.js";
 import { boardNodes, seatNodes } from "./board.js";
-import { plural } from "./cards.js";
 import { lookNode, purseNode, turnNodes } from "./choice.js";
-import { announce, button, buttons, download, focusKey, h, refill } from "./dom.js";
+import { alertLine, announce, button, buttons, download, focusKey, h, refill } from "./dom.js";
 import { logNode } from "./log.js";
 import { clickBack, clickPile, openThings, stageOf } from "./moves.js";
+import { rulesInShort } from "./rules.js";
 import { linkTools } from "./start.js";
 import { colorWords, endReason, isOwn, moveSentence, seatName, statusSentence } from "./words.js";
 
@@ -25,27 +27,31 @@ const RETRY_MS = [500, 1000, 2000, 5000];
 const HIDDEN_MS = 5000;
 
 /** Shows the table in `main`; the result ends it. */
-export function tableScreen(main, setup, { table, seat, secret }) {
+export function tableScreen(main, setup, { table, secret }) {
   const ending = new AbortController();
   const { cards } = setup;
   let view = null;
   let stage = null;
-  let trouble = ""; // what the server did not accept
   let isBusy = false;
   let filter = "";
+  let toolsShown = ""; // the state they are drawn for
   let hasShownResult = false;
 
   const status = h("div", { class: "status-line" });
-  const notice = h("p", { class: "notice", role: "alert", hidden: true });
+  const notice = alertLine(); // of the table and the connection
+  const trouble = alertLine(); // what the server did not accept
   const board = h("div", { class: "board" });
-  const choice = h("section", {
-    class: "choice card-box",
-    "aria-label": "Your choice",
-    tabindex: -1,
-  });
+  const turn = h("div", { class: "turn-box" });
+  const choice = h(
+    "section",
+    { class: "choice card-box", "aria-label": "Your choice", tabindex: -1 },
+    turn,
+    trouble.node,
+  );
   const moves = h("details", { class: "all-moves" });
   const log = h("section", { class: "log-box", "aria-label": "What happened" });
   const seats = h("div", { class: "seats-box" });
+  const rules = h("details", { class: "rules" });
   const tools = h("details", { class: "tools" });
   const hints = analysisPane(setup, {
     title: "Hint",
@@ -55,12 +61,12 @@ export function tableScreen(main, setup, { table, seat, secret }) {
   });
   main.replaceChildren(
     status,
-    notice,
+    notice.node,
     h(
       "div",
       { class: "table" },
       board,
-      h("div", { class: "panel" }, choice, moves, hints.node, log, tools),
+      h("div", { class: "panel" }, choice, moves, hints.node, log, rules, tools),
       seats,
     ),
   );
@@ -87,53 +93,45 @@ export function tableScreen(main, setup, { table, seat, secret }) {
         const since = document.hidden ? undefined : view?.version;
         accept(await getTable(table, secret, since, ending.signal));
         failures = 0;
-        say(view.notice ?? "");
         if (document.hidden) await pause(HIDDEN_MS);
       } catch (error) {
         if (error.name === "AbortError") return;
-        if ([403, 404].includes(error.status)) {
+        if (error.status >= 400 && error.status < 500) {
           if (error.status === 404) forgetTable(table);
-          say(error.message);
+          notice.say(error.message);
           if (!view)
             main.replaceChildren(
-              notice,
+              notice.node,
               h("p", {}, h("a", { class: "button", href: "#/" }, "New game")),
             );
           return;
         }
-        if (error.status === 0 || error.status >= 500)
-          say("The server does not answer; trying again.");
-        else throw error;
+        if (!(error instanceof ApiError)) throw error;
+        notice.say("The server does not answer; trying again.");
         await pause(RETRY_MS[Math.min(failures++, RETRY_MS.length - 1)]);
       }
     }
   }
 
-  const pause = (ms) =>
-    new Promise((resolve) => {
+  /** Until the time is over, the page is hidden or shown, or the screen ends. */
+  async function pause(ms) {
+    const waking = new AbortController();
+    const { signal } = waking;
+    await new Promise((resolve) => {
       const timer = setTimeout(resolve, ms);
-      document.addEventListener("visibilitychange", resolve, { once: true, signal: ending.signal });
-      ending.signal.addEventListener(
-        "abort",
-        () => {
-          clearTimeout(timer);
-          resolve();
-        },
-        { once: true },
-      );
+      signal.addEventListener("abort", () => clearTimeout(timer));
+      document.addEventListener("visibilitychange", resolve, { signal });
+      ending.signal.addEventListener("abort", resolve, { signal });
     });
-
-  function say(text) {
-    notice.textContent = text;
-    notice.hidden = !text;
+    waking.abort();
   }
 
   function accept(next) {
     if (view && next.version < view.version) return;
     const isFirst = view === null;
     // Who is away changes without a new version.
-    const isSame =
-      view?.version === next.version && JSON.stringify(view.seats) === JSON.stringify(next.seats);
+    const hasSameSeats = JSON.stringify(view?.seats) === JSON.stringify(next.seats);
+    const isSame = view?.version === next.version && hasSameSeats;
     const seen = view?.history.length ?? next.history.length;
     const hadTurn = !isFirst && isMine();
     if (view?.history.length !== next.history.length) {
@@ -141,11 +139,11 @@ export function tableScreen(main, setup, { table, seat, secret }) {
       hints.clear();
     }
     view = next;
-    if (isFirst && seat !== null) {
-      const others = view.seats.flatMap((holder, other) =>
-        other === seat ? [] : [holder.name ?? holder.agent],
-      );
-      keepSeat({ table, seat, secret, name: view.seats[seat].name ?? `Seat ${seat + 1}`, others });
+    notice.say(view.notice ?? "");
+    if (!hasSameSeats) trouble.say("");
+    if (isFirst) {
+      rules.append(h("summary", {}, "The rules in short"), rulesInShort(view.rules));
+      if (view.viewer !== null) keepOwnSeat();
     }
     if (isSame) return;
     const news = view.history.slice(seen).map((entry) => moveSentence(view, entry, cards));
@@ -162,17 +160,28 @@ export function tableScreen(main, setup, { table, seat, secret }) {
     draw();
   }
 
+  function keepOwnSeat() {
+    const seat = view.viewer;
+    const others = view.seats.filter((_, other) => other !== seat);
+    keepSeat({
+      table,
+      seat,
+      secret,
+      name: view.seats[seat].name,
+      others: others.map((holder) => holder.name ?? holder.agent),
+    });
+  }
+
   async function send(list) {
     if (isBusy) return;
     isBusy = true;
-    trouble = "";
+    trouble.say("");
     draw();
     try {
       for (const move of list) accept(await sendMove(table, secret, move, view.version));
     } catch (error) {
-      trouble = error.message;
-      announce(error.message);
       if (error.status === 409) accept(await getTable(table, secret).catch(() => view));
+      trouble.say(error.message);
     }
     isBusy = false;
     draw();
@@ -184,7 +193,7 @@ export function tableScreen(main, setup, { table, seat, secret }) {
 
   function setStage(next, focus) {
     stage = next;
-    trouble = "";
+    trouble.say("");
     draw();
     if (focus) focusKey(main, focus);
   }
@@ -204,6 +213,8 @@ export function tableScreen(main, setup, { table, seat, secret }) {
     onPile: (color) => {
       setStage(clickPile(view, stage, color));
       announce(stage?.take ? `Chosen: ${colorWords(stage.take)}.` : "Nothing chosen.");
+      // On a phone the bar of what is chosen must not lie over the bank.
+      main.querySelector(`[data-key="pile ${color}"]`).scrollIntoView({ block: "nearest" });
       const canAdd = openThings(view, stage).piles.size > 0;
       if (stage?.take && !canAdd) focusKey(main, "confirm");
     },
@@ -216,12 +227,13 @@ export function tableScreen(main, setup, { table, seat, secret }) {
     refill(status, statusNodes(view));
     refill(board, boardNodes(view, cards, acts));
     refill(seats, seatNodes(view, cards, acts));
-    refill(choice, choiceNodes(acts.open));
+    refill(turn, choiceNodes(acts.open));
     choice.classList.toggle("needed", isMine() && (stage !== null || view.phase !== "play"));
+    choice.classList.toggle("slim", Boolean(stage?.take));
     drawMoves();
     hints.node.hidden = !isMine();
     refill(log, logNode(view, cards));
-    if (!tools.contains(document.activeElement)) drawTools();
+    drawTools();
     main.dataset.version = view.version;
     main.classList.toggle("my-turn", isMine());
     main.classList.toggle("over", view.is_over);
@@ -234,8 +246,7 @@ export function tableScreen(main, setup, { table, seat, secret }) {
   function choiceNodes(open) {
     if (view.is_over) return resultNodes();
     if (!isMine()) return waitingNodes();
-    const problem = trouble && h("p", { class: "notice", role: "alert" }, trouble);
-    return [...turnNodes({ view, cards, stage, open, isBusy, setStage, clear, send }), problem];
+    return turnNodes({ view, cards, stage, open, isBusy, setStage, clear, send });
   }
 
   function waitingNodes() {
@@ -299,7 +310,8 @@ export function tableScreen(main, setup, { table, seat, secret }) {
       },
     });
     fill();
-    refill(moves, h("summary", {}, `All open moves (${view.legal_moves.length})`), search, list);
+    const title = `All open moves (${view.legal_moves.length})`;
+    refill(moves, h("summary", { "data-key": "all-moves" }, title), search, list);
   }
 
   function moveItem(move) {
@@ -358,7 +370,6 @@ export function tableScreen(main, setup, { table, seat, secret }) {
     );
     return [
       h("h2", {}, statusSentence(view)),
-      h("p", {}, `${endReason(view)} ${plural(view.round, "round")}.`),
       h(
         "table",
         { class: "result" },
@@ -378,17 +389,15 @@ export function tableScreen(main, setup, { table, seat, secret }) {
         button("Save the record", save, { "data-key": "save" }),
         h("a", { class: "button", href: "#/" }, "New game"),
       ),
-      trouble && h("p", { class: "notice", role: "alert" }, trouble),
     ];
   }
 
   async function attempt(action) {
-    trouble = "";
+    trouble.say("");
     try {
       await action();
     } catch (error) {
-      trouble = error.message;
-      say(error.message);
+      trouble.say(error.message);
     }
   }
 
@@ -408,7 +417,7 @@ export function tableScreen(main, setup, { table, seat, secret }) {
 
   const takeBack = () =>
     attempt(async () => {
-      accept(await setSeat(table, secret, seat, { kind: "person" }));
+      accept(await setSeat(table, secret, view.viewer, { kind: "person" }));
     });
 
   const handOver = (number, agent) =>
@@ -416,8 +425,17 @@ export function tableScreen(main, setup, { table, seat, secret }) {
       accept(await setSeat(table, secret, number, { kind: "agent", agent }));
     });
 
+  const giveUp = () =>
+    attempt(async () => {
+      if (confirm("Resign? The game ends here, and you lose it."))
+        accept(await resign(table, secret));
+    });
+
   function drawTools() {
     const isAway = view.viewer !== null && view.seats[view.viewer].kind === "agent";
+    const state = `${view.is_over} ${isAway}`;
+    if (toolsShown === state) return; // an agent that is being chosen stays chosen
+    toolsShown = state;
     const agents = agentSelect(setup, "Agent for my seat", "hand-over");
     const watch = new URL(`#/watch/${table}`, location.href).href;
     refill(
@@ -430,12 +448,18 @@ export function tableScreen(main, setup, { table, seat, secret }) {
           { class: "tool" },
           h("h3", {}, "Leave, or let an agent play"),
           isAway
-            ? h("div", { class: "row" }, button("Take my seat back", takeBack))
+            ? h(
+                "div",
+                { class: "row" },
+                button("Take my seat back", takeBack, { "data-key": "swap" }),
+              )
             : h(
                 "div",
                 { class: "row" },
                 agents,
-                button("Hand over", () => handOver(seat, agents.value)),
+                button("Hand over", () => handOver(view.viewer, agents.value), {
+                  "data-key": "swap",
+                }),
               ),
           h(
             "p",
@@ -444,6 +468,7 @@ export function tableScreen(main, setup, { table, seat, secret }) {
               "To come back later keep the address of this page, " +
               "or look under “Your seats” on the first page.",
           ),
+          h("div", { class: "row" }, button("Resign", giveUp, { "data-key": "resign" })),
         ),
       h(
         "div",
@@ -469,7 +494,7 @@ export function tableScreen(main, setup, { table, seat, secret }) {
   return () => ending.abort();
 }
 
-/** Round, whose turn, last round. */
+/** Round, whose turn, last round, why the game is over. */
 export function statusNodes(view) {
   const target = `${view.rules.target_points} points`;
   const preset = view.preset ? ` · ${view.preset.replaceAll("_", " ")} rules` : "";
@@ -483,5 +508,6 @@ export function statusNodes(view) {
     view.last_round &&
       !view.is_over &&
       h("p", { class: "last-round" }, `Last round: somebody has ${target}`),
+    view.is_over && h("p", {}, endReason(view)),
   ];
 }

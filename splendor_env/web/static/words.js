@@ -94,13 +94,16 @@ function endSentence(view) {
 
 /** Why the game is over. */
 export function endReason(view) {
+  if (view.end_reason === "forfeit") {
+    const loser = view.forfeited_by;
+    return `${isOwn(view, loser) ? "You" : seatName(view, loser)} forfeited the game.`;
+  }
   const reasons = {
     target: `${view.rules.target_points} points were reached and the round is complete.`,
     stalemate: "Every seat passed in a row.",
     round_limit: "The round limit was reached.",
-    forfeit: "A seat forfeited the game.",
   };
-  return reasons[view.end_reason] ?? "";
+  return reasons[view.end_reason];
 }
 
 export const colorWords = (letters) => letters.map((letter) => COLOR_NAMES[letter]).join(", ");
