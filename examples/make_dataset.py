@@ -69,6 +69,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("datasets/self_play"), help="folder")
     options = parser.parse_args()
+    if options.games < 1:
+        parser.error(f"--games must be at least 1, not {options.games}")
 
     rules = PRESETS[options.rules](options.players)
     try:

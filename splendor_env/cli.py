@@ -745,7 +745,8 @@ def _picture(shown: "RecordedGame", turn: int) -> Any:
     from splendor_env.render.image import board_image
 
     position, rules = shown.position(turn), shown.shown.rules
-    return board_image(position, rules, shown.viewer, note=shown.note(turn))
+    note, forfeited_by = shown.note(turn), shown.forfeited_by(turn)
+    return board_image(position, rules, shown.viewer, note=note, forfeited_by=forfeited_by)
 
 
 @app.command(epilog=_epilog("engine --agent greedy", "engine --agent onnx:run.onnx --seed 7"))
@@ -772,7 +773,9 @@ def engine(
 
 
 @app.command(
-    epilog=_epilog("serve --open", "serve --port 8080 --agent onnx:run.onnx --record games.jsonl")
+    epilog=_epilog(
+        "serve --open", "serve --port 8080 --agent mine=onnx:run.onnx --record web.jsonl"
+    )
 )
 def serve(
     host: Annotated[
@@ -787,7 +790,11 @@ def serve(
     ] = 8000,
     agent: Annotated[
         list[str] | None,
-        typer.Option(metavar="AGENT", help="Offer this one too; repeatable."),
+        typer.Option(
+            metavar="NAME=AGENT",
+            help="Offer this one too, by a name that visitors see in place of its spec; "
+            "repeatable. Without NAME= they see the spec.",
+        ),
     ] = None,
     allow_host: Annotated[
         list[str] | None,

@@ -478,7 +478,16 @@ class Table:
             self._show()
 
     def _hint(self, spec: str) -> None:
-        """What an agent would do here."""
+        """What an agent would do here.
+
+        Raises:
+            SplendorError: There is no such agent, it has failed, or it would see a card that the
+                person has not seen: undo would be a peek.
+        """
+        if any(card >= 0 for card in self._draws[self._final :]):
+            raise SplendorError(
+                "No hint in this turn: an agent would see the card that it has turned up."
+            )
         if not spec:
             spec = "pretrained"
             with suppress(SplendorError):
@@ -618,9 +627,19 @@ class RecordedGame:
 
     def page(self, turn: int) -> str:
         """What was done in a turn, and the board after it."""
-        board = board_text(self.position(turn), self.shown.rules, self.viewer)
+        board = board_text(
+            self.position(turn),
+            self.shown.rules,
+            self.viewer,
+            forfeited_by=self.forfeited_by(turn),
+        )
         lines = [f"Turn {turn} of {self.num_turns}", *self.deeds(turn), *self._end(turn)]
         return "\n".join([*lines, "", board, ""])
+
+    def forfeited_by(self, turn: int) -> int | None:
+        """The seat that has given the game up after a turn."""
+        forfeit = (self._record["result"] or {}).get("forfeit")
+        return forfeit["seat"] if forfeit is not None and turn == self.num_turns else None
 
     def _end(self, turn: int) -> list[str]:
         """How a game ends that does not end by the rules."""

@@ -72,4 +72,9 @@ def test_train_go_on_export_and_evaluate(tmp_path, capsys, monkeypatch):
     ours, exported = (json.loads(path.read_bytes())["results"][0] for path in report)
     assert exported["illegal"] == 0 and exported["games"] == 40
     different = {key for key in ours if ours[key] != exported[key]}
-    assert different <= {"agent", "seconds"}
+    assert different <= {
+        "agent",
+        "seconds",
+        "seconds_per_decision",
+        "seconds_per_decision_against",
+    }

@@ -208,6 +208,16 @@ def test_hint_knows_no_more_than_its_seat():
             assert hint["win_shares"] == pytest.approx(hints[0]["win_shares"])
 
 
+def test_hint_in_an_open_turn_is_not_a_way_to_see_the_card_that_came_up(play):
+    _, lines = with_ten_tokens()
+    refused = "No hint in this turn: an agent would see the card that it has turned up."
+    for reserve in ("reserve 1-1", "reserve deck 3"):
+        typed = [*lines, reserve, "hint racer", "undo", "hint racer", "take gold"]
+        out = play(typed, "--seed", 3, *PEOPLE)
+        assert out.count(refused) == 1 and out.count("racer: ") == 1
+        assert out.index(refused) < out.index("racer: ")
+
+
 def test_agent_that_fails_in_a_hint_does_not_end_the_game(play, monkeypatch):
     def fail(agent, game):
         raise RuntimeError("out of order")
@@ -660,7 +670,33 @@ def test_forfeit_and_unfinished_games_say_how_they_end(tmp_path, capsys):
         one = record_game(game.games, [0], game.rules, ["a", "b"], **options)
         write_records(tmp_path / "one.jsonl", [one])
         assert run("replay", tmp_path / "one.jsonl", "--turn", 1) == 0
-        assert told in capsys.readouterr().out
+        out = capsys.readouterr().out
+        assert told in out
+        over = "Game over in round 1: seat 1 has forfeited it.\nSeat 0 wins.\n"
+        assert (over in out) == ("forfeit" in options)
+        assert ("seat 1 plays" in out) != ("forfeit" in options)
+
+
+def test_pictures_of_a_forfeited_game_show_its_end(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    game = Game(num_players=3, seed=3)
+    forfeit = {"seat": 1, "reason": "failed", "detail": "no answer"}
+    for name, options in (("over", {"forfeit": forfeit}), ("open", {"unfinished": True})):
+        one = record_game(game.games, [0], game.rules, ["a", "b", "c"], **options)
+        write_records(tmp_path / f"{name}.jsonl", [one])
+        for kind in ("png", "gif"):
+            out = tmp_path / f"{name}.{kind}"
+            assert run("replay", tmp_path / f"{name}.jsonl", f"--{kind}", out) == 0
+    shown = terminal.RecordedGame(next(read_records(tmp_path / "over.jsonl")), None)
+    assert [shown.forfeited_by(turn) for turn in (0, 1)] == [None, 1]
+    for kind in ("png", "gif"):
+        with (
+            image.open(tmp_path / f"over.{kind}") as over,
+            image.open(tmp_path / f"open.{kind}") as open_,
+        ):
+            for film in (over, open_):
+                film.seek(film.n_frames - 1 if kind == "gif" else 0)
+            assert over.convert("RGB").tobytes() != open_.convert("RGB").tobytes()
 
 
 def test_pictures_are_small_and_hold_the_end(games, tmp_path, capsys):

@@ -3,6 +3,7 @@
 Agents are shown what the seat to move sees, as in the arena.
 """
 
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -20,10 +21,14 @@ from splendor_env.search.policy import log_softmax, softmax
 
 _NUM_LINES = 3
 _LINE_LENGTH = 8
-_ANALYSIS = -1
-"""Game id of an analysis: that of no game at a table."""
+_NUMBERS = count(1)
+"""Of analyses; their negatives are game ids, which no game at a table has."""
 _MOST_SIMULATIONS = 500_000
 """Of all positions of a replay together: some ten seconds to minutes."""
+
+
+class RefusedError(SplendorError):
+    """A question that this module does not put to the agent; the words are its own."""
 
 
 def shown_to_mover(game: Game) -> Game:
@@ -64,15 +69,23 @@ def analyse(agent: Any, shown: Game) -> dict[str, Any]:
         afterwards; `win_shares` by seat; `lines` of moves. What the agent does not know is None or
         empty.
     """
+    game_id = -next(_NUMBERS)
+    try:
+        return _analyse(agent, shown, game_id)
+    finally:
+        # By the protocol that is an end without a winner.
+        end_game(agent, game_id, ending(shown, "round_limit", []))
+
+
+def _analyse(agent: Any, shown: Game, game_id: int) -> dict[str, Any]:
     games, rules = shown.games, shown.rules
     observation, mask = observe_movers(games, rules)
     q = np.full(mask.shape, np.nan)
     win_shares: list[float] | None = None
     lines: list[list[int]] = []
     if isinstance(agent, SearchAgent):
-        result = agent.search.run(games, rules, np.array([_ANALYSIS]))
-        lines = agent.search.best_lines(_ANALYSIS, _NUM_LINES, _LINE_LENGTH)
-        agent.search.forget([_ANALYSIS])
+        result = agent.search.run(games, rules, np.array([game_id]))
+        lines = agent.search.best_lines(game_id, _NUM_LINES, _LINE_LENGTH)
         probability = result.visits / result.visits.sum()
         choice = int(result.action[0])
         q = np.where(result.visits > 0, result.q, np.nan)
@@ -87,8 +100,10 @@ def analyse(agent: Any, shown: Game) -> dict[str, Any]:
         win_shares = _by_seat(shares, games["player"], rules)[0].tolist()
     else:
         probability = np.zeros(mask.shape)
-        choice = choose(agent, shown, _ANALYSIS)
+        choice = choose(agent, shown, game_id)
         probability[0, choice] = 1.0
+    if not np.isfinite([*probability[0], *(win_shares or [])]).all():
+        raise SplendorError(f"{agent.name} has failed: it answers with what is no number")
     actions = np.flatnonzero(probability[0])
     # The last candidates of a search may have equal visits.
     order = np.lexsort((actions != choice, -probability[0, actions]))
@@ -115,7 +130,8 @@ def win_shares(agent: Any, positions: np.ndarray, rules: Rules) -> np.ndarray:
     """Each seat's chances (T, N) in positions (T,) GAME, from what their movers see.
 
     Raises:
-        SplendorError: The agent cannot say, or it would think for too long.
+        RefusedError: The agent cannot say, or it would think for too long.
+        SplendorError: It answers with what is no number.
     """
     shares = np.empty((len(positions), rules.num_players))
     write_victory_shares(positions, rules, shares)
@@ -126,14 +142,32 @@ def win_shares(agent: Any, positions: np.ndarray, rules: Rules) -> np.ndarray:
     if isinstance(agent, SearchAgent):
         settings = agent.search.settings
         if settings.milliseconds or settings.num_simulations * len(open_) > _MOST_SIMULATIONS:
-            raise SplendorError(f"{agent.name} would think too long about {len(open_)} positions")
+            raise RefusedError(f"it would think too long about {len(open_)} positions")
         shares[is_open] = agent.search.run(open_, rules).value
     elif (evaluate := _network(agent, rules)) is not None:
         seen = evaluate(observe_movers(open_, rules)[0])[1]
         shares[is_open] = _by_seat(seen, open_["player"], rules)
     else:
-        raise SplendorError(f"{agent.name} does not say how likely the seats are to win")
+        raise RefusedError("it does not say how likely the seats are to win")
+    if not np.isfinite(shares).all():
+        raise SplendorError(f"{agent.name} has failed: it answers with what is no number")
     return shares
+
+
+def end_game(agent: Any, game_id: int, result: dict[str, Any]) -> None:
+    """Tell an agent, if it wants to know, that nobody will ask about a game any more."""
+    if hasattr(agent, "end_games"):
+        agent.end_games(np.array([game_id]), [result])
+
+
+def ending(game: Game, end_reason: str, winners: list[int]) -> dict[str, Any]:
+    """What `Agent.end_games` is told of a game."""
+    return {
+        "end_reason": end_reason,
+        "rounds": game.rounds,
+        "points": game.points,
+        "winners": winners,
+    }
 
 
 def _network(agent: Any, rules: Rules) -> Any:

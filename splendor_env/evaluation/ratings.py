@@ -205,7 +205,8 @@ def _fit(
         if longest < _TOLERANCE:
             break
     error = np.sqrt(np.diag(np.linalg.inv(information)))
-    return tuple(np.insert(ELO_PER_LOGIT * one, anchor, 0) for one in (logit, error))
+    rating = np.insert(ELO_PER_LOGIT * logit, anchor, 0)
+    return rating, np.insert(ELO_PER_LOGIT * error, anchor, 0)
 
 
 # Three and four players.

@@ -5,7 +5,7 @@ letter: circles are tokens and costs, squares are bonuses. Words come from `text
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -24,8 +24,8 @@ from splendor_env.core.cards import (
 from splendor_env.core.gems import COLOR_LETTERS, GOLD, NUM_COLORS, total, unpack
 from splendor_env.core.hidden import is_secret
 from splendor_env.core.rules import hand_size
-from splendor_env.core.state import MARKET_SLOTS, MAX_RESERVED, EndReason, Rules
-from splendor_env.render.text import SPECTATOR, count_text, status_lines
+from splendor_env.core.state import MARKET_SLOTS, MAX_RESERVED, Rules
+from splendor_env.render.text import SPECTATOR, count_text, seat_to_move, status_lines
 
 
 class _CardSize(NamedTuple):
@@ -96,6 +96,7 @@ def board_image(
     viewer: int | None = None,
     width: int = _WIDTH,
     note: str = "",
+    forfeited_by: int | None = None,
 ) -> np.ndarray:
     """Draw one game: (H, `width`, 3) uint8. H depends on `width` and the number of players.
 
@@ -105,17 +106,19 @@ def board_image(
         viewer: Seat whose own secrets are shown; None is a spectator, who sees nobody's.
         width: In pixels; the small print asks for 600 or more.
         note: Stands under the title, for instance the last move.
+        forfeited_by: Seat that has lost the game by giving it up.
     """
     seat_rows = (rules.num_players + 1) // 2
     pen = _Pen(width, _SEATS_Y + seat_rows * (_SEAT_HEIGHT + _GAP) + _MARGIN - _GAP)
-    _draw_status(pen, game, rules, note)
+    _draw_status(pen, status_lines(game, rules, forfeited_by), note)
     _draw_market(pen, game)
     _draw_bank(pen, game)
     _draw_nobles(pen, game, rules)
+    mover = seat_to_move(game, forfeited_by)
     for seat in range(rules.num_players):
         x = _MARGIN + seat % 2 * (_SEAT_WIDTH + _GAP)
         y = _SEATS_Y + seat // 2 * (_SEAT_HEIGHT + _GAP)
-        _draw_seat(pen, x, y, game, rules, seat, viewer)
+        _draw_seat(pen, x, y, game, rules, seat, viewer, seat == mover)
     return np.array(pen.image.reduce(_OVERSAMPLING))
 
 
@@ -184,8 +187,8 @@ def _font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
     return ImageFont.load_default(size)
 
 
-def _draw_status(pen: _Pen, game: np.record, rules: Rules, note: str) -> None:
-    title, *notes = status_lines(game, rules)
+def _draw_status(pen: _Pen, status: Sequence[str], note: str) -> None:
+    title, *notes = status
     pen.text(_MARGIN, 20, title, 19, anchor="l")
     line = " ".join([*notes, note]).strip()
     pen.text(_MARGIN, 45, line, pen.fitting(line, 14, _WIDTH - 2 * _MARGIN), anchor="l")
@@ -282,9 +285,15 @@ def _draw_nobles(pen: _Pen, game: np.record, rules: Rules) -> None:
 
 
 def _draw_seat(
-    pen: _Pen, x: float, y: float, game: np.record, rules: Rules, seat: int, viewer: int | None
+    pen: _Pen,
+    x: float,
+    y: float,
+    game: np.record,
+    rules: Rules,
+    seat: int,
+    viewer: int | None,
+    is_mover: bool,
 ) -> None:
-    is_mover = seat == game.player and game.end_reason == EndReason.RUNNING
     band, ink = (_HIGHLIGHT, "#ffffff") if is_mover else (_BAND, _INK)
     name = f"Seat {seat}{' (you)' if seat == viewer else ''}{', to move' if is_mover else ''}"
     middle = y + _SEAT_HEADER / 2

@@ -50,7 +50,11 @@ _TABLE_WIDTHS = (6, 8, 4, 3, 3, 3, 3, 6, 7, 10, 3, 3, 3, 3)
 
 
 def board_text(
-    game: np.record, rules: Rules, viewer: int | None = None, buyer: int | None = None
+    game: np.record,
+    rules: Rules,
+    viewer: int | None = None,
+    buyer: int | None = None,
+    forfeited_by: int | None = None,
 ) -> str:
     """Draw one game as lines of text.
 
@@ -59,20 +63,35 @@ def board_text(
         rules: The variant the game was dealt with.
         viewer: Seat whose own secrets are shown; None is a spectator, who sees nobody's.
         buyer: Seat for which the board also says what it still lacks for each card and noble.
+        forfeited_by: Seat that has lost the game by giving it up.
     """
     lines = [
-        *status_lines(game, rules),
+        *status_lines(game, rules, forfeited_by),
         "",
         *_noble_lines(game, rules, buyer),
         "",
         *_market_lines(game, buyer),
-        *_seat_lines(game, rules, viewer, buyer),
+        *_seat_lines(game, rules, viewer, buyer, seat_to_move(game, forfeited_by)),
     ]
     return "\n".join(line.rstrip() for line in lines)
 
 
-def status_lines(game: np.record, rules: Rules) -> list[str]:
+def seat_to_move(game: np.record, forfeited_by: int | None = None) -> int | None:
+    """The seat to move; None once the game is over."""
+    is_over = game.end_reason != EndReason.RUNNING or forfeited_by is not None
+    return None if is_over else int(game.player)
+
+
+def status_lines(game: np.record, rules: Rules, forfeited_by: int | None = None) -> list[str]:
     """Say whose decision it is, or how the game ended, in one to three sentences."""
+    if forfeited_by is not None:
+        others = [seat for seat in range(rules.num_players) if seat != forfeited_by]
+        return [
+            f"Game over in round {game.rounds}: seat {forfeited_by} has forfeited it.",
+            f"Seat {others[0]} wins."
+            if len(others) == 1
+            else f"Seats {' and '.join(map(str, others))} share the victory.",
+        ]
     if game.end_reason != EndReason.RUNNING:
         return _end_lines(game, rules)
     lines = [f"Round {game.rounds}: seat {game.player} {_decision(game, rules)}."]
@@ -202,7 +221,9 @@ def _market_lines(game: np.record, buyer: int | None) -> list[str]:
     return lines
 
 
-def _seat_lines(game: np.record, rules: Rules, viewer: int | None, buyer: int | None) -> list[str]:
+def _seat_lines(
+    game: np.record, rules: Rules, viewer: int | None, buyer: int | None, mover: int | None
+) -> list[str]:
     white, *others = COLOR_LETTERS
     lines = [
         _table_row(
@@ -211,10 +232,9 @@ def _seat_lines(game: np.record, rules: Rules, viewer: int | None, buyer: int | 
         _table_row("  Bank", "", "", *_counts(game.bank)),
     ]
     for seat in range(rules.num_players):
-        is_mover = seat == game.player and game.end_reason == EndReason.RUNNING
         lines.append(
             _table_row(
-                f"{'>' if is_mover else ' '} Seat {seat}{' (you)' if seat == viewer else ''}",
+                f"{'>' if seat == mover else ' '} Seat {seat}{' (you)' if seat == viewer else ''}",
                 game.points[seat],
                 f"{int(total(game.tokens[seat]))}/{rules.token_limit}",
                 *_counts(game.tokens[seat]),

@@ -1,6 +1,7 @@
 """Records that were sent in to be looked at, position by position."""
 
 import secrets
+import sys
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from splendor_env.web.tables import RequestError
 from splendor_env.web.views import ALL_SEATS, SPECTATOR, event, view
 
 _MOST_BYTES = 32 << 20
-"""Of all positions that are kept."""
+"""Of all that is kept."""
 
 
 class StoredReplay:
@@ -22,7 +23,7 @@ class StoredReplay:
     Attributes:
         id: By which it is found.
         viewer: The seat of a redacted record, or None.
-        shares: Win shares found so far, by agent.
+        shares: Win shares (T + 1, N) found so far, by agent.
 
     Args:
         record: As it was sent.
@@ -33,20 +34,27 @@ class StoredReplay:
 
     def __init__(self, record: dict[str, Any]) -> None:
         self.id = secrets.token_urlsafe(16)
-        self.shares: dict[str, list[list[float] | None]] = {}
+        self.shares: dict[str, np.ndarray] = {}
         self._replay = replay(record)
         self.viewer = self._replay.viewer
-        self._record = record
+        self._seats, self._result = record["seats"], record["result"]
         positions = self._replay.positions
         self._history = [
             event(positions[index], int(action), positions[index + 1])
             for index, action in enumerate(self._replay.actions)
         ]
+        arrays = sum(one.nbytes for one in self._replay if isinstance(one, np.ndarray))
+        self._size = arrays + _size([self._history, self._seats, self._result])
 
     @property
     def positions(self) -> np.ndarray:
         """(T + 1,) GAME."""
         return self._replay.positions
+
+    @property
+    def size(self) -> int:
+        """Bytes, nearly."""
+        return self._size + sum(shares.nbytes for shares in self.shares.values())
 
     @property
     def rules(self) -> Rules:
@@ -58,9 +66,9 @@ class StoredReplay:
         return {
             "replay": self.id,
             "decisions": len(self._replay.actions),
-            "seats": self._record["seats"],
+            "seats": self._seats,
             "viewer": self.viewer,
-            "result": self._record["result"],
+            "result": self._result,
         }
 
     def viewer_of(self, text: str | None) -> int:
@@ -94,7 +102,8 @@ class StoredReplay:
     def view(self, decision: int, viewer: int) -> dict[str, Any]:
         """What a viewer was shown after so many decisions."""
         game = self.game(decision)
-        return view(game, viewer, self._history[:decision]) | {
+        forfeited_by = self._forfeited_by(decision)
+        return view(game, viewer, self._history[:decision], forfeited_by) | {
             "table": None,
             "replay": self.id,
             "record_viewer": self.viewer,
@@ -102,11 +111,17 @@ class StoredReplay:
             "decision": decision,
             "decisions": len(self._replay.actions),
             "preset": None,
-            "seats": [{"kind": "person", "name": name} for name in self._record["seats"]],
+            "seats": [{"kind": "person", "name": name} for name in self._seats],
             "delay_ms": 0,
             "thinking": False,
             "notice": None,
         }
+
+    def _forfeited_by(self, decision: int) -> int | None:
+        """The seat that has given up after so many decisions."""
+        forfeit = (self._result or {}).get("forfeit")
+        is_end = decision == len(self._replay.actions)
+        return forfeit["seat"] if forfeit is not None and is_end else None
 
     def shown(self, decision: int) -> Game:
         """The position after so many decisions as its mover saw it.
@@ -115,7 +130,7 @@ class StoredReplay:
             RequestError: The game was over, or the record does not know what the mover saw.
         """
         game = self.game(decision)
-        if game.end_reason != EndReason.RUNNING:
+        if game.is_over or self._forfeited_by(decision) is not None:
             raise RequestError(409, "the game is over, there is nothing to choose")
         if self.viewer not in (None, game.player):
             raise RequestError(403, f"this record tells only what seat {self.viewer} saw")
@@ -127,7 +142,10 @@ class StoredReplay:
         # The mover judges, and a redacted record knows only what its own seat saw.
         is_known |= self.viewer is None or self.positions["player"] == self.viewer
         rows = zip(shares.tolist(), is_known, strict=True)
-        return [row if known else None for row, known in rows]
+        known = [row if is_known else None for row, is_known in rows]
+        if self._forfeited_by(len(known) - 1) is not None:
+            known[-1] = self._result["share"]
+        return known
 
 
 class Replays:
@@ -139,10 +157,13 @@ class Replays:
     def add(self, stored: StoredReplay) -> None:
         """Keep a replay."""
         self._replays[stored.id] = stored
-        size = sum(one.positions.nbytes for one in self._replays.values())
+        self.make_room()
+
+    def make_room(self) -> None:
+        """Drop the oldest, if more is kept than there should be."""
+        size = sum(one.size for one in self._replays.values())
         while size > _MOST_BYTES and len(self._replays) > 1:
-            oldest = self._replays.pop(next(iter(self._replays)))
-            size -= oldest.positions.nbytes
+            size -= self._replays.pop(next(iter(self._replays))).size
 
     def find(self, replay_id: str) -> StoredReplay:
         """The replay of an id.
@@ -153,3 +174,13 @@ class Replays:
         if replay_id not in self._replays:
             raise RequestError(404, "there is no such replay, or it gave way to newer ones")
         return self._replays[replay_id]
+
+
+def _size(value: Any) -> int:
+    """Bytes of JSON in memory, at most: what stands twice is counted twice."""
+    parts: list[Any] = []
+    if isinstance(value, dict):
+        parts = [*value.keys(), *value.values()]
+    elif isinstance(value, list):
+        parts = value
+    return sys.getsizeof(value) + sum(map(_size, parts))

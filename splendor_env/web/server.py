@@ -9,7 +9,7 @@ import json
 import logging
 import socket
 import webbrowser
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -25,7 +25,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from splendor_env.agents.analysis import analyse, shown_to_mover, win_shares
+from splendor_env.agents.analysis import RefusedError, analyse, shown_to_mover, win_shares
 from splendor_env.core.state import PRESETS, SplendorError
 from splendor_env.game import Game
 from splendor_env.record import RecordError, append_records
@@ -44,7 +44,7 @@ _BODY_SECONDS = 20.0
 _MAX_CONNECTIONS = 4000
 _BACKLOG = 1024
 _MOST_WAITING = 20
-"""Questions to an agent, moves included, with which it has no time for analysis."""
+"""Analyses that an agent has yet to make, with which it takes no more."""
 
 _log = logging.getLogger(__name__)
 
@@ -132,8 +132,10 @@ def create_app(
     app.state.close_tables = tables.close
     app.add_middleware(Guard, hosts=hosts)
     _handle_errors(app)
-    _add_tables(app, tables, agents)
-    _add_replays(app, replays, agents)
+    # Objects and threads of their own, so that nobody waits for a move while another one asks.
+    analysts = Agents(more_agents)
+    _add_tables(app, tables, analysts)
+    _add_replays(app, replays, analysts)
 
     @app.get("/api/setup")
     async def setup() -> Response:
@@ -170,7 +172,7 @@ def _keep(file: Path | None, record: dict[str, Any]) -> None:
         _log.exception("a game was not recorded")
 
 
-def _add_tables(app: FastAPI, tables: Tables, agents: Agents) -> None:
+def _add_tables(app: FastAPI, tables: Tables, analysts: Agents) -> None:
     @app.post("/api/tables")
     async def open_table(body: _NewTable) -> Response:
         changes = {} if body.target_points is None else {"target_points": body.target_points}
@@ -189,11 +191,13 @@ def _add_tables(app: FastAPI, tables: Tables, agents: Agents) -> None:
         return _Answer({"table": table.id, "secrets": secrets}, 201)
 
     @app.get("/api/tables/{table_id}")
-    async def show(table_id: str, since: int | None = None, secret: _Secret = None) -> Response:
+    async def show(
+        request: Request, table_id: str, since: int | None = None, secret: _Secret = None
+    ) -> Response:
         table = tables.find(table_id)
         viewer = table.seat_of(secret)
         if since is not None:
-            await table.wait(since, _POLL_SECONDS)
+            await _first_of(table.wait(since, _POLL_SECONDS), _disconnected(request))
         return _Answer(table.view(viewer))
 
     @app.post("/api/tables/{table_id}/moves")
@@ -201,6 +205,13 @@ def _add_tables(app: FastAPI, tables: Tables, agents: Agents) -> None:
         table = tables.find(table_id)
         seat = table.seat_of(secret)
         table.move(seat, body.move, body.version)
+        return _Answer(table.view(seat))
+
+    @app.post("/api/tables/{table_id}/resign")
+    async def resign(table_id: str, body: _Body, secret: _Secret = None) -> Response:
+        table = tables.find(table_id)
+        seat = table.seat_of(secret)
+        table.resign(seat)
         return _Answer(table.view(seat))
 
     @app.post("/api/tables/{table_id}/seats/{number}")
@@ -217,7 +228,7 @@ def _add_tables(app: FastAPI, tables: Tables, agents: Agents) -> None:
         table = tables.find(table_id)
         table.check_turn(table.seat_of(secret))
         question = partial(analyse, shown=shown_to_mover(table.game))
-        return _Answer(await _ask(agents, body.agent, question))
+        return _Answer(await _ask(analysts, body.agent, question))
 
     @app.get("/api/tables/{table_id}/record")
     async def record(table_id: str, viewer: int | None = None, secret: _Secret = None) -> Response:
@@ -225,15 +236,35 @@ def _add_tables(app: FastAPI, tables: Tables, agents: Agents) -> None:
         return _Answer(table.record(table.seat_of(secret), viewer))
 
 
+async def _first_of(*waits: Coroutine[Any, Any, None]) -> None:
+    """Return as soon as one of them is done, and end the others."""
+    tasks = [asyncio.ensure_future(wait) for wait in waits]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
+async def _disconnected(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
 async def _ask(agents: Agents, spec: str, question: Callable[[Any], Any]) -> Any:
-    """The answer of an agent that has other things to do: to move at all the tables."""
+    """The answer of an agent that others may be asking as well.
+
+    Raises:
+        RequestError: It is not asked; or it has failed, of which visitors hear no more than that.
+        SplendorError: There is no such agent.
+    """
     if agents.num_waiting(spec) >= _MOST_WAITING:
         raise RequestError(429, f"agent {spec!r} is too busy, try again later")
     try:
         return await agents.ask(spec, question)
-    except SplendorError:
-        raise
-    except Exception:  # whatever is wrong with an agent
+    except RefusedError as error:
+        raise RequestError(422, f"agent {spec!r}: {error}") from None
+    except Exception:  # its words may be those of a program: paths, a traceback
         _log.exception("agent %s has failed", spec)
         raise RequestError(500, f"agent {spec!r} has failed; the log says more") from None
 
@@ -244,7 +275,7 @@ def _checked_name(name: str) -> str:
     return name.strip()
 
 
-def _add_replays(app: FastAPI, replays: Replays, agents: Agents) -> None:
+def _add_replays(app: FastAPI, replays: Replays, analysts: Agents) -> None:
     @app.post("/api/replays")
     async def add(record: dict[str, Any]) -> Response:
         stored = await asyncio.to_thread(StoredReplay, record)
@@ -256,9 +287,9 @@ def _add_replays(app: FastAPI, replays: Replays, agents: Agents) -> None:
         stored = replays.find(replay_id)
         if agent not in stored.shares:
             question = partial(win_shares, positions=stored.positions, rules=stored.rules)
-            found = await _ask(agents, agent, question)
-            stored.shares[agent] = stored.known_shares(found)
-        return _Answer({"win_shares": stored.shares[agent]})
+            stored.shares[agent] = await _ask(analysts, agent, question)
+            replays.make_room()
+        return _Answer({"win_shares": stored.known_shares(stored.shares[agent])})
 
     @app.get("/api/replays/{replay_id}/{decision}")
     async def show(replay_id: str, decision: int, viewer: str | None = None) -> Response:
@@ -268,7 +299,7 @@ def _add_replays(app: FastAPI, replays: Replays, agents: Agents) -> None:
     @app.post("/api/replays/{replay_id}/{decision}/analysis")
     async def analyse_replay(replay_id: str, decision: int, body: _Question) -> Response:
         question = partial(analyse, shown=replays.find(replay_id).shown(decision))
-        return _Answer(await _ask(agents, body.agent, question))
+        return _Answer(await _ask(analysts, body.agent, question))
 
 
 # Errors: whatever is wrong, the answer is {"error": words}.
@@ -312,7 +343,7 @@ class Guard:
 
     def __init__(self, app: ASGIApp, hosts: Sequence[str] = ()) -> None:
         self._app = app
-        self._hosts = {"localhost", *hosts}
+        self._hosts = {"localhost", *map(str.lower, hosts)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
@@ -331,12 +362,12 @@ class Guard:
         await self._app(scope, receive, send)
 
     def _check(self, method: str, headers: Headers) -> None:
-        host = headers.get("host", "")
+        host = headers.get("host", "").lower()
         name = _host_name(f"//{host}")
         if not (_is_address(name) or name in self._hosts):
             raise RequestError(403, f"this server is not called {name!r}; see --allow-host")
         origin = headers.get("origin")
-        if origin is not None and origin.partition("//")[2] != host:
+        if origin is not None and origin.lower().partition("//")[2] != host:
             raise RequestError(403, f"requests from {origin!r} are refused")
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         if method == "POST" and kind != "application/json":

@@ -15,10 +15,8 @@ from functools import partial
 from itertools import count
 from typing import Any
 
-import numpy as np
-
-from splendor_env.agents.analysis import choose, shown_to_mover
-from splendor_env.core.state import MAX_PLAYERS, EndReason, SplendorError
+from splendor_env.agents.analysis import choose, end_game, ending, shown_to_mover
+from splendor_env.core.state import MAX_PLAYERS, SplendorError
 from splendor_env.game import Game, parse_move
 from splendor_env.record import record_game, redact
 from splendor_env.web.players import Agents
@@ -31,7 +29,7 @@ _AWAY_SECONDS = 60.0
 _IDLE_SECONDS = 600.0
 """After so long without a request a game may give way to a new one."""
 _SUBSTITUTE = "greedy"
-"""Plays on for an agent that has failed."""
+"""Plays on for an agent that has failed, or for a person who has left."""
 
 _log = logging.getLogger(__name__)
 
@@ -56,20 +54,34 @@ class Seat:
 
     Attributes:
         name: Of the person whose seat it is; None if it never is a person's.
-        agent: Spec of the agent that plays it now; None for the person.
+        agent: Name of the agent that plays it now; None for the person.
         secret: By which the person is known.
         seen: When it was last used, in seconds of a clock that never goes back.
+        played: Those who have played it so far, each once.
+        asked: Agents that were asked for a move.
     """
 
     name: str | None = None
     agent: str | None = None
     secret: str | None = None
     seen: float = field(default_factory=time.monotonic)
+    played: list[str] = field(default_factory=list)
+    asked: set[str] = field(default_factory=set)
 
     @property
     def player(self) -> str:
         """Who plays it."""
         return self.agent or self.name or ""
+
+    @property
+    def players(self) -> str:
+        """Who has played it, for the record."""
+        return ", then ".join(self.played) or self.player
+
+    def note_player(self) -> None:
+        """Remember who has just played."""
+        if self.player not in self.played:
+            self.played.append(self.player)
 
     @property
     def is_away(self) -> bool:
@@ -86,6 +98,7 @@ class Table:
         seats: By seat.
         version: Rises with every change that a viewer can see.
         touched: When somebody last asked for it, in seconds of a clock that never goes back.
+        forfeited_by: The seat that has given up.
 
     Args:
         game: As dealt.
@@ -112,6 +125,7 @@ class Table:
         self.seats = seats
         self.version = 0
         self.touched = time.monotonic()
+        self.forfeited_by: int | None = None
         self._preset = preset
         self._deal = game.games.copy()
         self._actions: list[int] = []
@@ -123,7 +137,14 @@ class Table:
         self._notice: str | None = None
         self._changed = asyncio.Event()
         self._playing: asyncio.Task[None] | None = None
+        self._ending: list[asyncio.Task[None]] = []
+        self._record: dict[str, Any] | None = None
         self._let_agents_play()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no further move is possible."""
+        return self.game.is_over or self.forfeited_by is not None
 
     def seat_of(self, secret: str | None) -> int:
         """The seat that a secret belongs to; without any, the spectator.
@@ -143,7 +164,7 @@ class Table:
 
     def view(self, viewer: int) -> dict[str, Any]:
         """What a viewer is shown; see `views.view`."""
-        shown = view(self.game, viewer, self._history)
+        shown = view(self.game, viewer, self._history, self.forfeited_by)
         if viewer >= 0 and self.seats[viewer].agent is not None:
             shown["legal_moves"] = []
         return shown | {
@@ -198,8 +219,7 @@ class Table:
         Raises:
             RequestError: It is somebody else.
         """
-        if self.game.is_over:
-            raise RequestError(409, "the game is over")
+        self._check_goes_on()
         if seat == SPECTATOR:
             raise RequestError(403, "only a seat may do that: its secret is missing")
         if seat != self.game.player:
@@ -209,25 +229,50 @@ class Table:
         if self.seats[seat].agent is not None:
             raise RequestError(403, f"seat {seat} is played by an agent: take it back first")
 
+    def _check_goes_on(self) -> None:
+        if self.is_over:
+            raise RequestError(409, "the game is over")
+
+    def resign(self, seat: int) -> None:
+        """End the game as lost by the person who is to move.
+
+        Args:
+            seat: Whose it is, of `seat_of`.
+
+        Raises:
+            RequestError: The seat is not to move: a record knows only of those who give up then.
+        """
+        self.check_turn(seat)
+        self.seats[seat].note_player()
+        self.forfeited_by = seat
+        self._change()
+        self._end()
+
     def hand_over(self, asking: int, seat: int, agent: str | None) -> None:
         """Let an agent play a person's seat, or the person again.
 
         Args:
-            asking: Who wants it, of `seat_of`: the person, or another one if the person is away.
+            asking: Who wants it, of `seat_of`: the person; or another one if the person is away,
+                who may not choose the agent.
             seat: Which seat.
-            agent: Spec; None for the person.
+            agent: Name; None for the person.
 
         Raises:
-            RequestError: That is not for `asking` to say.
+            RequestError: That is not for `asking` to say, or the game is over.
             SplendorError: There is no such agent.
         """
+        self._check_goes_on()
         is_abandoned = 0 <= seat < len(self.seats) and self.seats[seat].is_away
-        may_ask = seat == asking or (is_abandoned and agent is not None)
+        may_ask = seat == asking or (is_abandoned and agent == _SUBSTITUTE)
         if asking == SPECTATOR or not may_ask:
             raise RequestError(
-                403, f"seat {seat} is handed over by its own person, or by others who miss them"
+                403,
+                f"seat {seat} is handed over by its own person; while they are away, by others to "
+                f"{_SUBSTITUTE}",
             )
         self.seats[seat].agent = None if agent is None else self._agents.check(agent)
+        if seat == self.game.player:
+            self._stop_thought()
         self._change()
 
     def record(self, asking: int, viewer: int | None) -> dict[str, Any]:
@@ -240,23 +285,38 @@ class Table:
         Raises:
             RequestError: The game goes on, and `asking` is not the viewer.
         """
-        goes_on = not self.game.is_over
+        goes_on = not self.is_over
         if goes_on and (asking == SPECTATOR or viewer not in (None, asking)):
             raise RequestError(403, "while the game goes on, a seat gets its own record only")
-        seats = [seat.player for seat in self.seats]
-        record = record_game(self._deal, self._actions, self.game.rules, seats, unfinished=goes_on)
+        record = self._record or self._recorded()
         viewer = asking if goes_on else viewer
         return record if viewer is None else redact(record, viewer)
 
+    def _recorded(self) -> dict[str, Any]:
+        seats = [seat.players for seat in self.seats]
+        forfeit = None
+        if self.forfeited_by is not None:
+            detail = "abandoned by a person"
+            forfeit = {"seat": self.forfeited_by, "reason": "failed", "detail": detail}
+        return record_game(
+            self._deal,
+            self._actions,
+            self.game.rules,
+            seats,
+            forfeit=forfeit,
+            unfinished=not self.is_over,
+        )
+
     def close(self) -> None:
         """End what goes on by itself; who waits is told."""
-        if self._playing is not None:
-            self._playing.cancel()
+        self._stop_thought()
         self._changed.set()
 
     def _push(self, action: int) -> None:
         before = self.game.games[0].copy()
+        mover = self.seats[self.game.player]
         self.game.push(action)
+        mover.note_player()
         self._actions.append(action)
         self._history.append(event(before, action, self.game.games[0]))
         self._change()
@@ -270,22 +330,29 @@ class Table:
         self._let_agents_play()
 
     def _agent_to_move(self) -> str | None:
-        return None if self.game.is_over else self.seats[self.game.player].agent
+        return None if self.is_over else self.seats[self.game.player].agent
 
     def _let_agents_play(self) -> None:
         if self._agent_to_move() is not None and self._playing is None:
             self._playing = asyncio.create_task(self._play_agents())
+
+    def _stop_thought(self) -> None:
+        if self._playing is not None:
+            self._playing.cancel()
+            self._playing = None
 
     async def _play_agents(self) -> None:
         try:
             while (spec := self._agent_to_move()) is not None:
                 await self._play_agent(spec)
         finally:
-            self._playing = None
+            if self._playing is asyncio.current_task():  # else another one plays already
+                self._playing = None
 
     async def _play_agent(self, spec: str) -> None:
         version, seat = self.version, self.game.player
         shown = shown_to_mover(self.game)
+        self.seats[seat].asked.add(spec)
         try:
             question = partial(choose, shown=shown, game_id=self._game_id(seat))
             action = await self._agents.ask(spec, question)
@@ -295,6 +362,7 @@ class Table:
                 raise  # there is nobody else
             if self.version == version:
                 self._notice = f"{spec} has failed in seat {seat}; {_SUBSTITUTE} plays on"
+                self.seats[seat].note_player()
                 self.seats[seat].agent = _SUBSTITUTE
                 self._change()
             return
@@ -307,29 +375,19 @@ class Table:
         return self._number * MAX_PLAYERS + seat
 
     def _end(self) -> None:
-        result = {
-            "end_reason": EndReason(self.game.end_reason).name.lower(),
-            "rounds": self.game.rounds,
-            "points": self.game.points,
-            "winners": self.game.winners,
-        }
+        self._record = self._recorded()
+        told = self._record["result"]
+        result = ending(self.game, told["end_reason"], told["winners"])
         self._ending = [
             asyncio.create_task(
                 self._agents.ask(
-                    seat.agent,
-                    partial(_tell_end, game_id=self._game_id(number), result=result),
+                    agent, partial(end_game, game_id=self._game_id(number), result=result)
                 )
             )
             for number, seat in enumerate(self.seats)
-            if seat.agent is not None
+            for agent in seat.asked
         ]
-        self._on_end(self.record(SPECTATOR, None))
-
-
-def _tell_end(agent: Any, game_id: int, result: dict[str, Any]) -> None:
-    end_games = getattr(agent, "end_games", None)
-    if end_games is not None:
-        end_games(np.array([game_id]), [result])
+        self._on_end(self._record)
 
 
 class Tables:
@@ -390,11 +448,11 @@ class Tables:
         free = [
             table
             for table in self._tables.values()
-            if table.game.is_over or now - table.touched > _IDLE_SECONDS
+            if table.is_over or now - table.touched > _IDLE_SECONDS
         ]
         if not free:
             raise RequestError(429, f"all {self._most} tables are in use, try again later")
-        oldest = min(free, key=lambda table: (not table.game.is_over, table.touched))
+        oldest = min(free, key=lambda table: (not table.is_over, table.touched))
         oldest.close()
         del self._tables[oldest.id]
 

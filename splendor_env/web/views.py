@@ -20,6 +20,7 @@ from splendor_env.core.cards import (
     NOBLE_NAMES,
 )
 from splendor_env.core.gems import COLOR_LETTERS, unpack
+from splendor_env.core.rules import is_last_round
 from splendor_env.core.state import EndReason
 from splendor_env.game import Game
 from splendor_env.position import describe_seen
@@ -84,16 +85,26 @@ def seen_event(event: Mapping[str, Any], viewer: int) -> dict[str, Any]:
     return {**event, "drawn": None} if is_secret else dict(event)
 
 
-def view(game: Game, viewer: int, history: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def view(
+    game: Game,
+    viewer: int,
+    history: Sequence[Mapping[str, Any]],
+    forfeited_by: int | None = None,
+) -> dict[str, Any]:
     """A game as a seat, `SPECTATOR` or `ALL_SEATS` sees it.
 
     Args:
         game: The game.
         viewer: Who looks.
         history: The events so far.
+        forfeited_by: The seat that has lost the game by giving it up.
     """
     seen = [seen_event(entry, viewer) for entry in history]
-    points = game.points
+    is_over = game.is_over or forfeited_by is not None
+    end_reason, winners = EndReason(game.end_reason).name.lower(), game.winners
+    if forfeited_by is not None:
+        end_reason = "forfeit"
+        winners = [seat for seat in range(game.rules.num_players) if seat != forfeited_by]
     return {
         "players": game.rules.num_players,
         "rules": game.rules._asdict(),
@@ -103,12 +114,13 @@ def view(game: Game, viewer: int, history: Sequence[Mapping[str, Any]]) -> dict[
         "round": game.rounds,
         "player": game.player,
         "phase": game.phase.name.lower(),
-        "last_round": not game.is_over and max(points) >= game.rules.target_points,
-        "is_over": game.is_over,
-        "end_reason": EndReason(game.end_reason).name.lower(),
-        "winners": game.winners,
-        "points": points,
-        "legal_moves": game.legal_moves if viewer == game.player and not game.is_over else [],
+        "last_round": not is_over and bool(is_last_round(game.games[0], game.rules)),
+        "is_over": is_over,
+        "end_reason": end_reason,
+        "forfeited_by": forfeited_by,
+        "winners": winners,
+        "points": game.points,
+        "legal_moves": game.legal_moves if viewer == game.player and not is_over else [],
         "missing": {} if viewer < 0 else _missing(game.games[0], viewer),
         "tokens_total": [
             sum(unpack(tokens)) for tokens in game.games["tokens"][0, : game.rules.num_players]

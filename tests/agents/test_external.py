@@ -231,7 +231,8 @@ def test_lies_about_what_is_legal_are_illegal_and_no_failure(engine, pids):
     result = play_match(agent, make_agent("random"), SHORT, 6)
     assert (result.illegal, result.failed, result.win_share) == (6, 0, 0)
     assert result.first_failure is None
-    assert re.match(r"liar: illegal action \d+ \('buy reserved 3'\); legal: ", result.first_illegal)
+    said = r"liar in game 0, seat 0, round 1: illegal action \d+ \('buy reserved 3'\); legal: "
+    assert re.match(said, result.first_illegal)
     assert len(pids()) == 1
 
 

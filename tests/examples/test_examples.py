@@ -67,6 +67,11 @@ def test_make_dataset(tmp_path):
     assert 'load_dataset("games.jsonl.gz")' in card
 
 
+def test_make_dataset_refuses_no_games_in_words():
+    with pytest.raises(AssertionError, match="--games must be at least 1, not -1"):
+        example("make_dataset", "--games", -1)
+
+
 def test_own_agent():
     output = example("own_agent", "--games", 40)
     assert "examples.own_agent:2.0: 2 players" in output

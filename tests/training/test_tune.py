@@ -260,7 +260,7 @@ def test_a_file_that_is_no_study_is_told_of(config, study_file):
 
 def test_a_missing_optuna_is_told_how_to_install(config, study_file, monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
-    with pytest.raises(SplendorError, match=r"pip install 'splendor-env\[tune\]'"):
+    with pytest.raises(SplendorError, match=r"pip install -e '\.\[tune\]'"):
         tune(config, study_file, 1, train=FakeTrainer(lambda number, config: [0.5]))
 
 

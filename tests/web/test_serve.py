@@ -45,4 +45,6 @@ def test_serve_refuses_what_cannot_be(capsys, tmp_path):
     assert main(["serve", "--port", "99999"]) == 2
     assert main(["serve", "--agent", "nobody"]) == 2
     assert "unknown agent 'nobody'" in capsys.readouterr().err
+    assert main(["serve", "--agent", "external:./engine --key 1"]) == 2
+    assert "--agent NAME=external:./engine --key 1" in " ".join(capsys.readouterr().err.split())
     assert main(["serve", "--record", str(tmp_path)]) == 2

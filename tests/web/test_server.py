@@ -1,22 +1,27 @@
 """The web table by its HTTP interface, on a real server on loopback."""
 
+import asyncio
 import json
 import random
+import socket
 import threading
 import time
 
+import numpy as np
 import pytest
 
 from splendor_env import Game
 from splendor_env.core.cards import CARD_NAMES
 from splendor_env.core.hidden import is_secret
-from splendor_env.core.state import PRESETS
-from splendor_env.record import read_records, verify
+from splendor_env.core.state import PRESETS, SplendorError
+from splendor_env.record import read_records, redact, verify
 
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 
-from splendor_env.web import server
+from splendor_env.web import replays, server, tables
+from splendor_env.web.players import Agents
+from tests.web import agents
 from tests.web.client import SECRET, running
 
 
@@ -158,9 +163,31 @@ def test_poll_answers_when_the_table_changes(client):
 
 
 def test_poll_answers_in_the_end_without_a_change(client, monkeypatch):
-    monkeypatch.setattr(server, "_POLL_SECONDS", 0.1)
+    monkeypatch.setattr(server, "_POLL_SECONDS", 0.2)
     path, _ = client.open(None, None)
+    start = time.perf_counter()
     assert client.get(f"{path}?since=0")["version"] == 0
+    assert time.perf_counter() - start >= 0.2
+
+
+def test_poll_ends_when_its_client_has_gone(client, monkeypatch):
+    begun, ended = threading.Event(), threading.Event()
+    wait = tables.Table.wait
+
+    async def watched(*arguments):
+        begun.set()
+        try:
+            await wait(*arguments)
+        except asyncio.CancelledError:
+            ended.set()
+            raise
+
+    monkeypatch.setattr(tables.Table, "wait", watched)
+    path, _ = client.open(None, None)
+    with socket.create_connection(("127.0.0.1", client.port)) as connection:
+        connection.sendall(f"GET {path}?since=0 HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        assert begun.wait(5)
+    assert ended.wait(5)
 
 
 def test_person_hands_the_seat_to_an_agent_and_takes_it_back(client):
@@ -187,6 +214,109 @@ def test_thought_of_an_agent_does_not_count_after_its_seat_was_taken_back(client
     assert client.get(path)["version"] == view["version"] and view["history"] == []
 
 
+def test_thought_that_counts_no_more_holds_up_nobody():
+    spec = "tests.web.agents:slow"
+    with running(more_agents=[spec]) as client:
+        path, secrets = client.open(None, None)
+        client.post(f"{path}/seats/0", {"kind": "agent", "agent": spec}, secrets[0])
+        time.sleep(0.1)
+        start = time.perf_counter()
+        view = client.post(f"{path}/seats/0", {"kind": "agent", "agent": "greedy"}, secrets[0])
+        while view["player"] == 0:
+            view = client.wait(path, view)
+        assert time.perf_counter() - start < 0.7
+        record = client.get(f"{path}/record", secrets[0])
+    assert record["seats"] == ["greedy", "person 1"]
+
+
+def test_thought_that_was_stopped_leaves_the_next_one_alone():
+    async def hand_over_twice():
+        open_tables = tables.Tables(Agents(), lambda record: None)
+        seats = [tables.Seat(name="a"), tables.Seat(name="b")]
+        table = open_tables.open(Game(seed=1), "standard", seats, delay=10.0)
+        for agent in ("greedy", "racer"):
+            table.hand_over(0, 0, agent)
+            playing = table._playing
+            await asyncio.sleep(0.05)
+        assert table._playing is playing is not None
+        open_tables.close()
+
+    asyncio.run(hand_over_twice())
+
+
+def test_person_resigns_and_the_others_have_won(tmp_path):
+    file = tmp_path / "games.jsonl"
+    with running(record=file) as client:
+        path, secrets = client.open(None, None, "greedy", seed=7)
+        client.post(f"{path}/resign", {}, status=403)
+        client.post(f"{path}/resign", {}, secrets[1], status=403)
+        client.post(f"{path}/moves", {"move": "take W U G", "version": 0}, secrets[0])
+        view = client.post(f"{path}/resign", {}, secrets[1])
+        ending = {"is_over": True, "end_reason": "forfeit", "forfeited_by": 1, "winners": [0, 2]}
+        assert ending.items() <= view.items()
+        assert (view["version"], view["legal_moves"], view["thinking"]) == (2, [], False)
+        client.post(f"{path}/resign", {}, secrets[1], status=409)
+        client.post(f"{path}/moves", {"move": "pass", "version": 2}, secrets[1], status=409)
+        record = client.get(f"{path}/record")
+        assert list(read_records(file)) == [record]
+        forfeit = {"seat": 1, "reason": "failed", "detail": "abandoned by a person"}
+        assert record["result"]["forfeit"] == forfeit
+
+        about = client.post("/api/replays", record, status=201)
+        replay = f"/api/replays/{about['replay']}"
+        assert ending.items() <= client.get(f"{replay}/1?viewer=0").items()
+        assert client.get(f"{replay}/0")["forfeited_by"] is None
+        client.post(f"{replay}/1/analysis", {"agent": "greedy"}, status=409)
+    shares = replays.StoredReplay(record).known_shares(np.full((2, 3), 1 / 3))
+    assert shares == [[1 / 3] * 3, [0.5, 0.0, 0.5]]
+
+
+def test_record_names_all_who_have_played_a_seat():
+    failing = "tests.web.agents:failing"
+    with running(more_agents=[failing]) as client:
+        path, secrets = client.open(None, failing, target_points=1)
+        view = client.get(path, secrets[0])
+        client.post(f"{path}/moves", {"move": view["legal_moves"][0], "version": 0}, secrets[0])
+        client.post(f"{path}/seats/0", {"kind": "agent", "agent": "racer"}, secrets[0])
+        view = client.get(path)
+        while not view["is_over"]:
+            view = client.wait(path, view)
+        record = client.get(f"{path}/record")
+    assert record["seats"] == ["person 0, then racer", f"{failing}, then greedy"]
+
+
+def test_game_that_is_over_stays_as_it_was(client):
+    path, secrets = client.open(None, "greedy", target_points=1)
+    view = client.finish(path, secrets[0])
+    record = client.get(f"{path}/record")
+    client.post(f"{path}/seats/0", {"kind": "agent", "agent": "racer"}, secrets[0], status=409)
+    assert client.get(path, secrets[0]) == view
+    assert client.get(f"{path}/record") == record
+
+
+def test_agents_are_told_of_the_end():
+    spec = "tests.web.agents:telling"
+    agents.ended.clear()
+    with running(more_agents=[spec]) as client:
+        path, secrets = client.open(None, spec, target_points=1)
+        over = client.finish(path, secrets[0])
+        path, secrets = client.open(None, spec)
+        view = client.get(path, secrets[0])
+        client.post(f"{path}/moves", {"move": "take W U G", "version": 0}, secrets[0])
+        while view["player"] == 1 or view["version"] < 2:
+            view = client.wait(path, view)
+        client.post(f"{path}/resign", {}, secrets[0])
+        deadline = time.monotonic() + 5
+        while len(agents.ended) < 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
+    assert [game_id for game_id, _ in agents.ended] == [1, 5]
+    assert [result["end_reason"] for _, result in agents.ended] == [
+        over["end_reason"],
+        "forfeit",
+    ]
+    assert agents.ended[1][1]["winners"] == [1]
+
+
 def test_only_one_who_is_away_is_replaced_by_others(client, monkeypatch):
     path, secrets = client.open(None, None)
     body = {"kind": "agent", "agent": "greedy"}
@@ -195,6 +325,8 @@ def test_only_one_who_is_away_is_replaced_by_others(client, monkeypatch):
     assert client.get(path, secrets[1])["seats"][0]["away"]
     client.post(f"{path}/seats/0", body, status=403)
     client.post(f"{path}/seats/7", body, secrets[1], status=403)
+    racer = {"kind": "agent", "agent": "racer"}
+    client.post(f"{path}/seats/0", racer, secrets[1], status=403)
     client.post(f"{path}/seats/0", body, secrets[1])
     client.post(f"{path}/seats/0", {"kind": "person"}, secrets[1], status=403)
     client.post(f"{path}/seats/0", {"kind": "person"}, secrets[0])
@@ -224,11 +356,63 @@ def test_slow_agent_holds_up_only_those_who_asked_it(monkeypatch):
         path, secrets = client.open(None, "greedy")
         view = client.post(f"{path}/moves", {"move": "take W U G", "version": 0}, secrets[0])
         assert client.wait(path, view)["player"] == 0
-        monkeypatch.setattr(server, "_MOST_WAITING", 1)
-        path, secrets = client.open(None, None)
-        client.post(f"{path}/analysis", {"agent": spec}, secrets[0], status=429)
         assert time.perf_counter() - start < 0.9
         assert client.get(slow)["thinking"]
+
+
+def test_analyses_wait_for_each_other_and_hold_up_no_move(monkeypatch):
+    spec = "tests.web.agents:slow"
+    monkeypatch.setattr(server, "_MOST_WAITING", 2)
+    with running(more_agents=[spec]) as client:
+        path, secrets = client.open(None, None)
+        question = (f"{path}/analysis", {"agent": spec}, secrets[0])
+        asked = [threading.Thread(target=client.post, args=question) for _ in range(2)]
+        for thread in asked:
+            thread.start()
+        time.sleep(0.2)
+        assert "too busy" in client.post(*question, status=429)["error"]
+        slow, _ = client.open(spec, None)
+        client.wait(slow, client.get(slow))
+        assert asked[0].is_alive() or asked[1].is_alive()  # two seconds together
+        for thread in asked:
+            thread.join()
+
+
+@pytest.mark.parametrize("kind", ["private", "failing", "illegal", "nan"])
+def test_words_of_an_agent_that_fails_are_for_the_log(kind, caplog):
+    spec = f"tests.web.agents:{kind}"
+    with running(more_agents=[f"mine={spec}"]) as client:
+        path, secrets = client.open(None, None)
+        answer = client.post(f"{path}/analysis", {"agent": "mine"}, secrets[0], status=500)
+        assert answer == {"error": "agent 'mine' has failed; the log says more"}
+    assert (agents.PRIVATE in caplog.text) == (kind == "private")
+
+
+def test_spec_of_an_agent_with_a_name_stays_with_the_operator(client):
+    spec = "tests.web.agents:slow"
+    with running(more_agents=[f"my bot={spec}", "mcts:sims=8", "greedy"]) as client:
+        setup = client.get("/api/setup")
+        assert {"my bot", "mcts:sims=8", "greedy"} <= set(setup["agents"])
+        assert spec not in json.dumps(setup)
+        path, _ = client.open("my bot", None)
+        assert client.get(path)["seats"][0]["agent"] == "my bot"
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (["external:./engine"], "needs a name"),
+        (["mcts:eval=external:./engine"], "needs a name"),
+        (["=greedy"], "printable"),
+        (["a\nb=greedy"], "printable"),
+        (["greedy=racer"], "there are two agents 'greedy'"),
+        (["mine=racer", "mine=greedy"], "there are two agents 'mine'"),
+        (["mine=nobody"], "unknown agent 'nobody'"),
+    ],
+)
+def test_agent_without_a_proper_name_is_refused(more, words):
+    with pytest.raises(SplendorError, match=words):
+        server.create_app(more)
 
 
 # Secrets.
@@ -406,7 +590,30 @@ def test_replay_gives_the_chances_over_the_game(client, record):
     assert len(shares) == about["decisions"] + 1
     assert all(sum(share) == pytest.approx(1) for share in shares)
     assert shares[-1] == record["result"]["share"]
-    client.get(f"{path}/win_shares?agent=greedy", status=422)
+    answer = client.get(f"{path}/win_shares?agent=greedy", status=422)
+    assert answer["error"] == "agent 'greedy': it does not say how likely the seats are to win"
+
+
+def test_chances_that_a_redacted_record_does_not_know_are_left_out(record):
+    stored = replays.StoredReplay(redact(record, 1))
+    shares = np.full((len(stored.positions), 2), 0.5)
+    known = stored.known_shares(shares)
+    assert known[0] is None and known[-1] == [0.5, 0.5]
+    movers = stored.positions["player"].tolist()
+    assert [row is None for row in known[:-1]] == [mover != 1 for mover in movers[:-1]]
+
+
+def test_oldest_replays_give_way(client, record, monkeypatch):
+    paths = []
+    size = replays.StoredReplay(record).size
+    assert size > 1.2 * replays.StoredReplay(record).positions.nbytes
+    monkeypatch.setattr(replays, "_MOST_BYTES", 2.5 * size)
+    for _ in range(3):
+        about = client.post("/api/replays", record, status=201)
+        paths.append(f"/api/replays/{about['replay']}/0")
+    client.get(paths[0], status=404)
+    client.get(paths[1])
+    client.get(paths[2])
 
 
 def test_position_of_a_replay_is_analysed(client, record):
@@ -530,6 +737,15 @@ def test_huge_body_is_413(client, table):
     assert chunked[0] == 413
 
 
+def test_body_that_does_not_come_is_408(client, monkeypatch):
+    monkeypatch.setattr(server, "_BODY_SECONDS", 0.1)
+    request = "POST /api/replays HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n"
+    request += "Content-Type: application/json\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", client.port), timeout=5) as connection:
+        connection.sendall(request.encode())
+        assert connection.recv(1000).startswith(b"HTTP/1.1 408 ")
+
+
 @pytest.mark.parametrize("since", ["x", "1.5", "9" * 5000])
 def test_odd_version_in_the_address_is_422(client, table, since):
     assert client.get(f"{table[0]}?since={since}", status=422)["error"]
@@ -596,9 +812,9 @@ def test_own_page_may_call(client):
 
 
 def test_name_is_answered_only_if_the_operator_allows_it():
-    with running(hosts=["table.example"]) as client:
-        for name, status in (("table.example", 200), ("other.example", 403)):
-            headers = {"Host": name, "Origin": f"https://{name}"}
+    with running(hosts=["Table.example"]) as client:
+        for name, status in (("table.Example", 200), ("other.example", 403)):
+            headers = {"Host": name, "Origin": f"https://{name.lower()}"}
             assert client.raw("GET", "/api/setup", headers=headers)[0] == status
 
 
@@ -607,6 +823,7 @@ def test_answers_forbid_foreign_scripts_and_caches(client):
     assert "script-src 'self'" in headers["Content-Security-Policy"]
     assert headers["Cache-Control"] == "no-store"
     assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["Referrer-Policy"] == "no-referrer"
 
 
 def test_finished_and_idle_tables_give_way_to_new_ones(monkeypatch):

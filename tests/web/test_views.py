@@ -65,6 +65,22 @@ def test_all_seats_see_every_hand():
     assert [entry["drawn"] for entry in shown["history"]] == [entry["drawn"] for entry in history]
 
 
+def test_last_round_is_told_while_it_runs():
+    for target, is_last in ((15, True), (16, False)):
+        seats = [{"points": 15}, {}]
+        game = Game.from_dict({"rules": {"target_points": target}, "seats": seats, "player": 1})
+        assert view(game, 0, [])["last_round"] is is_last
+    assert view(game, 0, [], forfeited_by=1)["last_round"] is False
+
+
+def test_forfeited_game_is_over_and_all_others_have_won():
+    game = Game(num_players=3, seed=1)
+    shown = view(game, 0, [], forfeited_by=0)
+    assert (shown["is_over"], shown["end_reason"], shown["forfeited_by"]) == (True, "forfeit", 0)
+    assert (shown["winners"], shown["legal_moves"]) == ([1, 2], [])
+    assert view(game, 0, [])["forfeited_by"] is None
+
+
 DRAWN = "W03000"
 
 
