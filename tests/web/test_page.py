@@ -523,6 +523,8 @@ def test_file_without_a_record_is_refused_in_words(visit, tmp_path):
     file.write_text('{"milk": 2}\n')
     page.set_input_files("#file", file)
     page.wait_for_selector("[role=alert]:not([hidden])")
+    words = page.locator("[role=alert]:not([hidden])").first.inner_text()
+    assert words == "record: version None, this reads 1"
     visitor.complaints.clear()  # the browser reports the refusal
 
 
