@@ -13,8 +13,8 @@ rules differ from ours:
 - Of two nobles at once it got both. Here it takes the one in the lowest slot.
 
 These restrict it alone: its opponents play the full official rules, which is an advantage for them
-("full rules"; in the "common subset" they too would be kept from takes and reserves after which
-tokens go back, but for those above). Opponents' blind reserves are shown as they stand in the
+("full rules"; `common_subset.py` keeps them too from takes and reserves after which tokens go back,
+but for those above). Opponents' blind reserves are shown as they stand in the
 record: the arena has drawn them anew, so the measure is fair.
 """
 

@@ -15,7 +15,7 @@ from typing import Any
 from splendor_env.core.state import PRESETS, Rules, SplendorError, resolve_rules
 from training.networks import NETWORKS, NetworkSizes
 
-ALGORITHMS = ("ppo", "sb3_ppo")
+ALGORITHMS = ("ppo", "sb3_ppo", "expert_iteration")
 """The trainers: each is a module of `training` with a `Config` and a function `train`."""
 
 
@@ -63,15 +63,8 @@ class RunConfig:
 
     learning_rate: float = setting(5e-4, 0, 1)  # falls linearly to 0 at total_steps
     batch_size: int = setting(4096, 2)
-    num_epochs: int = setting(2, 1, 100)
-    gae_lambda: float = setting(0.95, 0, 1)
-    clip_coef: float = setting(0.2, 0, 1)
-    ent_coef: float = setting(0.01, 0, 1)  # falls linearly to 0 at total_steps
     vf_coef: float = setting(0.5, 0, 100)
     max_grad_norm: float = setting(0.5, 1e-6)
-
-    snapshot_every: int = setting(250_000, 1)  # steps between frozen copies of the policy
-    max_snapshots: int = setting(6, 1, 1000)  # copies kept, the denser the younger
 
     eval_every: int = setting(500_000, 1)  # steps
     eval_games: int = setting(200, 1)  # against each opponent
@@ -103,6 +96,19 @@ class RunConfig:
     def network_sizes(self) -> NetworkSizes:
         """What the run's networks are built from."""
         return NetworkSizes(*(getattr(self, key) for key in NetworkSizes._fields))
+
+
+@dataclass(frozen=True)
+class PPOConfig(RunConfig):
+    """What both trainers by PPO have."""
+
+    num_epochs: int = setting(2, 1, 100)
+    gae_lambda: float = setting(0.95, 0, 1)
+    clip_coef: float = setting(0.2, 0, 1)
+    ent_coef: float = setting(0.01, 0, 1)  # falls linearly to 0 at total_steps
+
+    snapshot_every: int = setting(250_000, 1)  # steps between frozen copies of the policy
+    max_snapshots: int = setting(6, 1, 1000)  # copies kept, the denser the younger
 
 
 _FIELDS = {one.name: one for one in fields(RunConfig)}

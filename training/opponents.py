@@ -16,7 +16,7 @@ from training.checkpoint import (
     weights_to_bytes,
     write_atomically,
 )
-from training.config import RunConfig
+from training.config import PPOConfig
 from training.networks import PolicyNetwork
 from training.run import read
 
@@ -38,7 +38,7 @@ class Pool:
         networks: One for each step, without gradients.
     """
 
-    def __init__(self, config: RunConfig, folder: Path, step: int) -> None:
+    def __init__(self, config: PPOConfig, folder: Path, step: int) -> None:
         """Read the copies in `folder` that are not newer than `step`."""
         self._folder = folder
         self._every, self._max = config.snapshot_every, config.max_snapshots

@@ -11,7 +11,7 @@ from splendor_env.agents.layouts import PolicyWarning, rule_differences
 from splendor_env.core.batch import observe_movers
 from splendor_env.core.state import Rules
 from training.checkpoint import load_policy
-from training.networks import PolicyNetwork, masked_log_probs
+from training.networks import PolicyNetwork, masked_log_probs, win_shares
 
 
 class PolicyAgent:
@@ -55,6 +55,12 @@ class PolicyAgent:
                 noise = torch.empty_like(logits).exponential_(generator=self._generator)
                 log_probs -= noise.log()
             return log_probs.argmax(1).numpy().astype(np.int32)
+
+    def evaluate(self, observation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """What the network says of positions (B, D) float32, as `OnnxAgent.evaluate` says it."""
+        with torch.inference_mode():
+            logits, value_logits = self.network(torch.from_numpy(observation))
+            return logits.numpy(), win_shares(value_logits).numpy()
 
     def _check_rules(self, rules: Rules) -> None:
         if self._about is None:

@@ -29,13 +29,14 @@ from splendor_env.agents import Agent, make_agent
 from splendor_env.agents.layouts import layouts
 from splendor_env.core.state import SplendorError
 from splendor_env.envs.sb3 import SplendorVecEnv
+from splendor_env.evaluation import play_match
 from training.checkpoint import (
     check_layouts,
     remove_leftovers,
     save_policy,
     write_atomically,
 )
-from training.config import DivergedError, RunConfig, setting
+from training.config import DivergedError, PPOConfig, setting
 from training.networks import NetworkSizes, PolicyNetwork, win_shares
 from training.opponents import Pool
 from training.policy_agent import PolicyAgent
@@ -68,7 +69,7 @@ _MAX_LOGIT = 1e6
 
 
 @dataclass(frozen=True)
-class Config(RunConfig):
+class Config(PPOConfig):
     """MaskablePPO against a mixture of opponents. A step is a decision of the learner.
 
     Raises:
@@ -284,16 +285,14 @@ class _Trainer(BaseCallback):
         start = time.monotonic()
         step = self.num_timesteps
         [rules], num_games = self._config.rules_in_turn(), self._config.eval_games
+        network, seed = self._opponents.current.network, EVALUATION_SEED + step
+        self._evaluation = evaluate(network, rules, num_games, seed)
         past = self._opponents.pool.networks
         if past:  # each in turn, as an arg-max policy too
-            past = [past[len(self._metrics.rows) % len(past)]]
-        self._evaluation = evaluate(
-            self._opponents.current.network,
-            [PolicyAgent(network, "past") for network in past],
-            rules,
-            num_games,
-            EVALUATION_SEED + step,
-        )
+            opponent = PolicyAgent(past[len(self._metrics.rows) % len(past)], "past")
+            agent = PolicyAgent(network, "learner")
+            match = play_match(agent, opponent, rules, num_games, seed)
+            self._evaluation["past"] = match.win_share
         self._evaluated = step
         minutes = self._minutes + (time.monotonic() - self._start) / 60
         train = {

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
 import typer
 
 from splendor_env.core.state import SplendorError
-from training.config import DivergedError, RunConfig, load_config
+from training.config import DivergedError, PPOConfig, load_config
 
 if TYPE_CHECKING:
     import optuna
@@ -61,7 +61,7 @@ class _TimeIsUp(Exception):  # noqa: N818
 
 
 def tune(
-    config: RunConfig,
+    config: PPOConfig,
     study_file: Path,
     num_trials: int,
     *,
@@ -121,7 +121,7 @@ def tune(
 
 
 def objective(
-    trial: "optuna.Trial", config: RunConfig, train: Train, minutes: float | None = None
+    trial: "optuna.Trial", config: PPOConfig, train: Train, minutes: float | None = None
 ) -> float:
     """Train with sampled settings; the share of the victories against greedy at the end.
 
@@ -196,7 +196,7 @@ def _rounded(value: Any) -> Any:
     return float(f"{value:.3g}") if isinstance(value, float) else value
 
 
-def _own_settings(config: RunConfig) -> dict[str, Any]:
+def _own_settings(config: PPOConfig) -> dict[str, Any]:
     own = {key: getattr(config, key) for key in SPACE}
     return {
         key: own[key]
@@ -205,7 +205,7 @@ def _own_settings(config: RunConfig) -> dict[str, Any]:
     }
 
 
-def _check_study(study: "optuna.Study", config: RunConfig, study_file: Path) -> None:
+def _check_study(study: "optuna.Study", config: PPOConfig, study_file: Path) -> None:
     """Results under other settings, of the rules or of the length, cannot be compared."""
     judged = {key: value for key, value in asdict(config).items() if key not in _NOT_JUDGED}
     before = study.user_attrs.get("settings", judged)

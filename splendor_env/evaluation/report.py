@@ -82,8 +82,8 @@ def tabulate(
     table = {
         "players": players,
         "rules": rules._asdict(),
-        **_counts(results),
-        "seats": _by_seat(results, np.ones((len(results), players), bool)),
+        **count_ends(results),
+        "seats": shares_by_seat(results, np.ones((len(results), players), bool)),
         "pairs": pairs,
         "agents": [_agent(name, index, results, players) for index, name in enumerate(agents)],
         "calibration": {name: _bins(one) for name, one in calibrations.items()},
@@ -139,8 +139,8 @@ def _ladder(
     ]
 
 
-def _counts(results: np.ndarray) -> dict[str, int]:
-    """Games, and how many of them ended otherwise than with one winner."""
+def count_ends(results: np.ndarray) -> dict[str, int]:
+    """Of `results` (G,) GAME_RESULT: games, and how many ended otherwise than with one winner."""
     is_forfeited = results["offender"] >= 0
     has_result = np.isin(results["end_reason"], (EndReason.TARGET, EndReason.STALEMATE))
     return {
@@ -159,8 +159,8 @@ def _share(share: np.ndarray, deal: np.ndarray) -> dict[str, float]:
     return {"win_share": float(share.mean()), "low": low, "high": high}
 
 
-def _by_seat(results: np.ndarray, is_his: np.ndarray) -> list[dict[str, Any]]:
-    """The share of each seat over the games in which it counts, `is_his` (G, N)."""
+def shares_by_seat(results: np.ndarray, is_his: np.ndarray) -> list[dict[str, Any]]:
+    """Of `results` (G,) GAME_RESULT each seat's share over the games in which `is_his` (G, N)."""
     rows = []
     for seat in range(is_his.shape[1]):
         chosen = results[is_his[:, seat]]
@@ -175,9 +175,9 @@ def _pair(agents: Sequence[str], match: Match, players: int) -> dict[str, Any]:
     return {
         "one": agents[match.one],
         "rest": agents[match.rest],
-        **_counts(results),
+        **count_ends(results),
         **_share(results["share"][:, :players][is_one], results["deal"]),
-        "by_seat": _by_seat(results, is_one),
+        "by_seat": shares_by_seat(results, is_one),
     }
 
 
@@ -191,11 +191,11 @@ def _agent(name: str, index: int, results: np.ndarray, players: int) -> dict[str
     return {
         "agent": name,
         "games": int(is_his.any(1).sum()),
-        "by_seat": _by_seat(results, is_his),
-        "rounds": _spread(results["rounds"][is_his.any(1)]),
-        "points": _spread(results["points"][game, seat]),
-        "cards": _spread(results["num_cards"][game, seat]),
-        "nobles": _spread(results["nobles"][game, seat]),
+        "by_seat": shares_by_seat(results, is_his),
+        "rounds": spread(results["rounds"][is_his.any(1)]),
+        "points": spread(results["points"][game, seat]),
+        "cards": spread(results["num_cards"][game, seat]),
+        "nobles": spread(results["nobles"][game, seat]),
         "illegal": int((is_offender & ~results["has_failed"]).sum()),
         "failed": int((is_offender & results["has_failed"]).sum()),
         "decisions": decisions,
@@ -203,7 +203,8 @@ def _agent(name: str, index: int, results: np.ndarray, players: int) -> dict[str
     }
 
 
-def _spread(values: np.ndarray) -> dict[str, float]:
+def spread(values: np.ndarray) -> dict[str, float]:
+    """Mean and both ends of the middle 90 % of some numbers."""
     low, high = np.percentile(values, (5, 95))
     return {"mean": float(values.mean()), "p5": float(low), "p95": float(high)}
 

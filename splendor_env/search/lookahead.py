@@ -7,6 +7,7 @@ was worth more than 150 Elo.
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -64,6 +65,17 @@ def step_all(games, game_index, actions, sample, rules_, seed, after, shares, ob
             observe(copy, rules_, copy.player, observation[row])
 
 
+class Lookahead(NamedTuple):
+    """What one step ahead shows of B games."""
+
+    scores: np.ndarray
+    """(B, A) float64, log p + c Q; -inf for illegal actions. A target for training by softmax."""
+    q: np.ndarray
+    """(B, A) float64, the mover's mean share after each action; 0 for illegal ones."""
+    value: np.ndarray
+    """(B, 4) float32, what the network itself expects, by seat as seen."""
+
+
 class LookaheadAgent:
     """Plays by `lookahead`.
 
@@ -98,13 +110,18 @@ class LookaheadAgent:
 
     def scores(self, games: np.ndarray, rules: Rules) -> np.ndarray:
         """Log p + c Q of every action (B, A); -inf for illegal ones."""
+        return self.look(games, rules).scores
+
+    def look(self, games: np.ndarray, rules: Rules) -> Lookahead:
+        """All that is found about games (B,) GAME, none of which is over."""
         games = np.ascontiguousarray(games)
         evaluate = self._evaluate_for(rules)
         observation, mask = observe_movers(games, rules)
-        logits = np.asarray(evaluate(observation)[0], np.float64)
-        log_prior = log_softmax(logits, mask == 1)
+        logits, value = map(np.asarray, evaluate(observation))
+        log_prior = log_softmax(np.asarray(logits, np.float64), mask == 1)
         q = self._q(games, rules, mask, evaluate)
-        return np.where(mask == 1, log_prior + self._c_q * q, -np.inf)
+        scores = np.where(mask == 1, log_prior + self._c_q * q, -np.inf)
+        return Lookahead(scores, q, value)
 
     def _q(
         self, games: np.ndarray, rules: Rules, mask: np.ndarray, evaluate: Evaluate

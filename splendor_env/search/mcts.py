@@ -128,7 +128,12 @@ class Search:
         self._pool = ThreadPoolExecutor(settings.threads) if settings.threads > 1 else None
 
     def run(
-        self, games: np.ndarray, rules: Rules, game_id: np.ndarray | None = None
+        self,
+        games: np.ndarray,
+        rules: Rules,
+        game_id: np.ndarray | None = None,
+        *,
+        allowed: np.ndarray | None = None,
     ) -> SearchResult:
         """Search for the seat to move in each of `games` (B,) GAME.
 
@@ -136,9 +141,12 @@ class Search:
             games: What their movers cannot see has no influence.
             rules: The variant.
             game_id: (B,) int64, to find again what was searched before; None keeps nothing.
+            allowed: (B, A) bool, of which actions the choice must be one; None: of the legal ones.
+                Below the root all actions stay possible. A root that uses PUCT looks at the others
+                too, and its `value` is that of the unrestricted choice.
 
         Raises:
-            SplendorError: One of the games is over.
+            SplendorError: One of the games is over, or has no legal action among those allowed.
         """
         games = np.ascontiguousarray(games)
         if (games["end_reason"] != EndReason.RUNNING).any():
@@ -154,7 +162,8 @@ class Search:
         for start in range(0, len(games), at_once):
             rows = slice(start, start + at_once)
             ids = None if game_id is None or not settings.reuse else game_id[rows]
-            results.append(self._run(games[rows], rules, ids, num_places))
+            of_rows = None if allowed is None else allowed[rows]
+            results.append(self._run(games[rows], rules, ids, num_places, of_rows))
         return SearchResult(*map(np.concatenate, zip(*results, strict=True)))
 
     def forget(self, game_id: Sequence[int] | np.ndarray) -> None:
@@ -179,7 +188,12 @@ class Search:
         ]
 
     def _run(
-        self, games: np.ndarray, rules: Rules, game_id: np.ndarray | None, num_places: int
+        self,
+        games: np.ndarray,
+        rules: Rules,
+        game_id: np.ndarray | None,
+        num_places: int,
+        allowed: np.ndarray | None,
     ) -> SearchResult:
         settings = self.settings
         num_copies = settings.threads if len(games) == 1 else 1
@@ -188,6 +202,10 @@ class Search:
         mask = np.empty((num_trees, NUM_ACTIONS), np.int8)
         write_action_masks(forest.roots, rules, mask)
         legal = mask == 1
+        if allowed is not None:
+            legal &= allowed.repeat(num_copies, axis=0)
+            if not legal.any(1).all():
+                raise SplendorError("a game has no legal action among those allowed")
         threads = min(settings.threads, num_trees)
         cuts = [num_trees * k // threads for k in range(threads + 1)]
         parts = [

@@ -81,6 +81,29 @@ def test_result_is_consistent(evaluator, gumbel, num_players):
 
 @EVALUATORS
 @ROOTS
+def test_the_choice_is_among_the_allowed_actions(evaluator, gumbel):
+    """By halving, no simulation begins with another one; all legal ones are as good as no limit."""
+    rules = standard(2)
+    games = positions(rules)
+    legal = legal_of(games, rules)
+    rows = np.arange(len(games))
+    search = Search(evaluator, Settings(num_simulations=40, gumbel=gumbel, threads=2))
+    free = search.run(games, rules)
+    assert is_same(free, search.run(games, rules, allowed=legal))
+    allowed = np.ones_like(legal)
+    allowed[rows, free.action] = legal.sum(1) == 1
+    for some in (slice(None), slice(1)):  # one game is searched by both threads
+        result = search.run(games[some], rules, allowed=allowed[some])
+        assert (legal & allowed)[rows[some], result.action].all()
+        if gumbel:
+            assert (result.visits[~allowed[some]] == 0).all()
+            assert (result.visits.sum(1) == 40 * (2 if some.stop else 1)).all()
+    with pytest.raises(SplendorError, match="no legal action among those allowed"):
+        search.run(games, rules, allowed=~legal)
+
+
+@EVALUATORS
+@ROOTS
 @pytest.mark.parametrize("hide_reserves", [0, 1])
 def test_hidden_cards_have_no_influence(evaluator, gumbel, hide_reserves):
     """B66: blind reserves and decks permuted, and another seed, give the very same answer."""

@@ -39,7 +39,7 @@ from training.checkpoint import (
     weights_to_bytes,
     write_atomically,
 )
-from training.networks import NETWORKS, NetworkSizes, PolicyNetwork
+from training.networks import NETWORKS, NetworkSizes, PolicyNetwork, win_shares
 from training.policy_agent import PolicyAgent
 
 SIZES = NetworkSizes("mlp", 16, 1, 1, 8)
@@ -446,8 +446,11 @@ def test_the_agent_plays_the_likeliest_legal_action(tmp_path):
         actions = agent.act(batch.games, batch.rules, np.arange(32))
         assert actions.dtype == np.int32
         with torch.inference_mode():
-            logits = network(torch.from_numpy(batch.observation))[0].numpy()
+            logits, value_logits = network(torch.from_numpy(batch.observation))
         assert np.array_equal(actions, np.where(batch.action_mask, logits, -np.inf).argmax(1))
+        said = agent.evaluate(batch.observation)
+        assert np.array_equal(said[0], logits)
+        assert np.array_equal(said[1], win_shares(value_logits))
         batch.step(actions)
     # Through the arena too, which lets it see nothing hidden.
     result = play_match(agent, RandomAgent(), standard(2), 4)

@@ -52,7 +52,7 @@ def test_a_file_gives_its_values_and_its_name(tmp_path):
 def test_overrides_go_before_the_file_and_have_the_fields_type(tmp_path):
     path = write(tmp_path, "seed = 1\nbatch_size = 64\n")
     config = load_config(
-        path, ["seed=7", "total_steps=2e6", "run_name = 12", "num_games=1_024", "ent_coef=0"]
+        path, ["seed=7", "total_steps=2e6", "run_name = 12", "num_games=1_024", "vf_coef=0"]
     )
     assert config.seed == 7
     assert config.total_steps == 2_000_000
@@ -60,7 +60,7 @@ def test_overrides_go_before_the_file_and_have_the_fields_type(tmp_path):
     assert config.run_name == "12"
     assert config.num_games == 1024
     assert config.rollout_size == 1024 * config.rollout_steps
-    assert config.ent_coef == 0.0
+    assert config.vf_coef == 0.0
     assert config.run_folder.name == "12"
 
 
@@ -158,7 +158,7 @@ def test_a_missing_file_is_named(tmp_path):
 
 
 def test_a_dumped_config_reads_back(tmp_path):
-    config = Config(run_name='a "ü" b', seed=3, learning_rate=2.5e-5, ent_coef=0.0, is_brave=True)
+    config = Config(run_name='a "ü" b', seed=3, learning_rate=2.5e-5, vf_coef=0.0, is_brave=True)
     (tmp_path / "config.toml").write_text(dump_config(config), encoding="utf-8")
     assert load_config(tmp_path / "config.toml") == config
     resumed = load_run_config(tmp_path, ["seed=4"])

@@ -6,11 +6,11 @@ pytest.importorskip("safetensors.torch")
 import torch
 
 from splendor_env.core.state import SplendorError
-from training.config import RunConfig
+from training.config import PPOConfig
 from training.networks import PolicyNetwork
 from training.opponents import Pool
 
-CONFIG = RunConfig(layer_size=8, num_shared_layers=0, snapshot_every=100, max_snapshots=6)
+CONFIG = PPOConfig(layer_size=8, num_shared_layers=0, snapshot_every=100, max_snapshots=6)
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +102,7 @@ def test_too_many_files_are_thinned_at_the_next_copy(pool, network, tmp_path):
 
 @pytest.mark.parametrize(("most", "steps"), [(1, [500]), (2, [100, 500]), (3, [100, 300, 500])])
 def test_small_pools(tmp_path, network, most, steps):
-    config = RunConfig(layer_size=8, num_shared_layers=0, snapshot_every=100, max_snapshots=most)
+    config = PPOConfig(layer_size=8, num_shared_layers=0, snapshot_every=100, max_snapshots=most)
     pool = Pool(config, tmp_path, step=0)
     fill(pool, network, 500)
     assert pool.steps[0] == steps[0] and pool.steps[-1] == steps[-1]

@@ -21,7 +21,7 @@ from splendor_env.agents import make_agent
 from splendor_env.agents.layouts import layouts
 from splendor_env.core.state import SplendorError, standard
 from splendor_env.evaluation import play_match
-from training import ppo
+from training import loop, ppo
 from training.checkpoint import load_policy
 from training.config import dump_config, load_config, load_run_config
 from training.networks import PolicyNetwork, masked_log_probs
@@ -247,7 +247,7 @@ def test_train_resume_of_a_finished_run_changes_nothing(config):
 
 def test_train_resume_takes_the_precision_that_auto_had_found(config, monkeypatch):
     run = interrupt_at_first_evaluation(config)
-    monkeypatch.setattr(ppo, "faster_precision", lambda: "bfloat16")
+    monkeypatch.setattr(loop, "faster_precision", lambda: "bfloat16")
     ppo.train(replace(config, precision="auto"), resume=True)
     assert load_run_config(run).precision == "float32"
 
@@ -435,7 +435,7 @@ def test_faster_precision_follows_the_instructions_of_the_processor(monkeypatch)
         ({}, "float32"),
     ):
         monkeypatch.setattr(torch.cpu, "get_capabilities", lambda found=found: found, raising=False)
-        assert ppo.faster_precision() == expected
+        assert loop.faster_precision() == expected
 
 
 def test_config_checks_its_own_settings(config):

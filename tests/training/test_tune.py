@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from splendor_env.core.state import SplendorError
 from training import tune as tune_module
 from training.checkpoint import load_policy
-from training.config import DivergedError, RunConfig
+from training.config import DivergedError, PPOConfig
 from training.run import EVALUATION_SEED, Metrics, evaluate
 from training.tune import SPACE, Range, app, settings_of, tune
 
@@ -36,7 +36,7 @@ class FakeTrainer:
 
 @pytest.fixture
 def config(tmp_path):
-    return RunConfig(runs_folder=str(tmp_path), run_name="search", rollout_steps=64)
+    return PPOConfig(runs_folder=str(tmp_path), run_name="search", rollout_steps=64)
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_the_first_trial_has_the_own_settings_of_the_config(config, study_file):
 
 
 def test_own_settings_outside_of_the_ranges_are_sampled(tmp_path, study_file):
-    config = RunConfig(runs_folder=str(tmp_path), learning_rate=0.5, batch_size=128, num_epochs=3)
+    config = PPOConfig(runs_folder=str(tmp_path), learning_rate=0.5, batch_size=128, num_epochs=3)
     train = FakeTrainer(lambda number, config: [0.5])
     tune(config, study_file, 1, train=train)
     assert train.configs[0].learning_rate <= 3e-3
@@ -158,7 +158,7 @@ def test_settings_that_cannot_train_are_pruned(config, study_file, capsys):
 
 def test_settings_that_contradict_each_other_are_pruned(config, study_file, capsys):
     @dataclass(frozen=True)
-    class Config(RunConfig):
+    class Config(PPOConfig):
         def __post_init__(self):
             super().__post_init__()
             if self.run_name == "trial-001":
@@ -208,7 +208,7 @@ def test_the_policy_behind_a_trials_value_is_in_its_folder(tmp_path, study_file,
     assert study.trials[0].value == rows[-1]["win_share_greedy"]
     assert about["step"] == rows[-1]["step"]
     seed = EVALUATION_SEED + about["step"]
-    again = evaluate(network, [], config.rules_in_turn()[0], config.eval_games, seed)
+    again = evaluate(network, config.rules_in_turn()[0], config.eval_games, seed)
     assert again["greedy"] == pytest.approx(study.trials[0].value, abs=1e-5)
 
 
@@ -247,7 +247,7 @@ def test_a_stopped_training_stops_the_study(config, study_file):
 def test_a_study_is_not_mixed_with_another_length_of_training(config, study_file):
     train = FakeTrainer(lambda number, config: [0.5])
     tune(config, study_file, 1, train=train)
-    other = RunConfig(runs_folder=config.runs_folder, total_steps=5, learning_rate=0.1)
+    other = PPOConfig(runs_folder=config.runs_folder, total_steps=5, learning_rate=0.1)
     with pytest.raises(SplendorError, match=r"begun with total_steps = 4000000 \(here 5\): choose"):
         tune(other, study_file, 1, train=train)
 

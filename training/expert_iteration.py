@@ -1,0 +1,413 @@
+"""Expert iteration: search as teacher, network as student.
+
+`python -m training.expert_iteration configs/expert_2p.toml`
+
+Games are played by a small Gumbel search on the network (Danihelka et al. 2022, "Policy improvement
+by planning with Gumbel"), many at once. What the searches found, and how the games ended, goes into
+a window of the last decisions, and the network learns from that while the next games are played.
+The run's policy is the best network so far: one that has beaten the one before in a sequential
+test.
+
+docs/training.md explains the figures and lists what a run keeps in its folder.
+"""
+
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from splendor_env.core.batch import observe_movers
+from splendor_env.core.random import SEED_STREAM, hash_seed
+from splendor_env.core.state import MAX_PLAYERS, Rules, SplendorError
+from splendor_env.evaluation.arena import Seating, one_against_rest, play_games
+from splendor_env.evaluation.statistics import Sprt
+from training import learner as learning
+from training import loop
+from training.checkpoint import load_policy
+from training.config import setting
+from training.networks import NETWORKS, NetworkSizes, PolicyNetwork, masked_log_probs, win_shares
+from training.policy_agent import PolicyAgent
+from training.run import EVALUATION_SEED, TRAINING_SEED
+from training.teacher import Lessons, TaughtGames, Window, lookahead_teacher, search_teacher
+
+
+@dataclass(frozen=True)
+class Config(loop.LoopConfig):
+    """Expert iteration on `Batch` and `splendor_env.search`. A step is one decision taught.
+
+    Raises:
+        SplendorError: A value of the wrong type or out of its range.
+    """
+
+    algorithm: str = setting("expert_iteration", choices=("expert_iteration",))
+    start: str = ""  # folder of a policy or a run whose weights to start from
+    network: str = setting("cards", choices=NETWORKS)
+    num_games: int = setting(1024, 1, 65_536)  # at once, of each number of players
+    rollout_steps: int = setting(8, 1, 65_536)  # decisions per game between two updates
+
+    lookahead_share: float = setting(0.0, 0, 1)  # part of total_steps taught one step ahead
+    first_simulations: int = setting(32, 2, 10_000)  # then a search, of so many simulations,
+    num_simulations: int = setting(32, 2, 10_000)  # which grow to so many at total_steps
+    fast_simulations: int = setting(8, 2, 10_000)  # of one that is not
+    full_share: float = setting(1.0, 0.01, 1)  # part of the decisions that is taught
+    gumbel_scale: float = setting(1.0, 0, 10)  # of the noise by which the search explores
+
+    policy_target: str = setting("best", choices=("best", "improved", "reverse"))
+    td_lambda: float = setting(0.9, 0, 1)  # value targets: 1 for results alone, 0 for searches
+    window_size: int = setting(400_000, 1)  # decisions that can be learned from
+    warm_up: int = setting(50_000, 1)  # decisions before learning begins
+    replay_ratio: float = setting(2.0, 0, 100)  # times that each is learned from, on average
+    learning_rate: float = setting(3e-4, 0, 1)  # falls linearly to 0 at total_steps
+    ema_decay: float = setting(0.998, 0, 1)  # of the mean of the weights, which plays; a batch
+    batch_size: int = setting(2048, 2)
+    vf_coef: float = setting(1.0, 0, 100)
+    aux_coef: float = setting(0.0, 0, 100)  # of final points and rounds left
+
+    gate_games: int = setting(2000, 1)  # at most, of a new network against the best
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.num_games < 4 * self.num_threads:
+            raise SplendorError(
+                f"num_games {self.num_games} must be at least 4 * num_threads = "
+                f"{4 * self.num_threads}"
+            )
+        if self.warm_up > self.window_size:
+            raise SplendorError(
+                f"warm_up {self.warm_up} must be at most window_size = {self.window_size}"
+            )
+
+
+_FIXED = ("seed", "rules", "num_players", "num_games", "precision", *NetworkSizes._fields)
+"""Settings that a resumed run cannot change."""
+
+_STATISTICS = ("policy_loss", "value_loss", "entropy", "target_entropy", "agreement", "aux_loss")
+
+
+def train(
+    config: Config,
+    resume: bool = False,
+    on_evaluation: loop.OnEvaluation = lambda step, evaluation: None,
+) -> Path:
+    """Train a policy and return the folder of the run, which then holds its best one.
+
+    A new run does not touch an old one: where the folder exists, a number is added to its name.
+    SIGINT, SIGTERM and SIGHUP save all that is needed to go on, and exit. Torch is left with one
+    thread.
+
+    Args:
+        config: The settings.
+        resume: Go on with the run in `config.run_folder`. Games and window are not kept: they fill
+            up anew before learning goes on.
+        on_evaluation: Called with the step and the shares of the victories after each evaluation.
+            What it raises ends the run.
+
+    Raises:
+        SplendorError: Nothing to resume, or not by these settings; no such weights to start from;
+            another process trains in the folder; or the training diverged, which leaves the last
+            good checkpoint.
+        SystemExit: After a signal, with status 128 + its number.
+    """
+    weights = None
+    if config.start and not resume:
+        weights = load_policy(config.start)[0]
+        if weights.sizes != config.network_sizes():
+            raise SplendorError(
+                f"the network in {config.start} has {weights.sizes}, the config asks for "
+                f"{config.network_sizes()}"
+            )
+    with loop.held(config, resume, _FIXED) as (run, config):
+        _Run(config, run, resume, weights, on_evaluation).go()
+    return run
+
+
+class _Run(loop.Loop[Config, "Learner"]):
+    """One call of `train`."""
+
+    def __init__(
+        self,
+        config: Config,
+        run: Path,
+        resume: bool,
+        weights: PolicyNetwork | None,
+        on_evaluation: loop.OnEvaluation,
+    ) -> None:
+        super().__init__(config, run, Learner(config), on_evaluation)
+        if weights is not None:
+            self.learner.network.load_state_dict(weights.state_dict())
+            self.learner.average.load_state_dict(weights.state_dict())
+        self.best, self.best_step = deepcopy(self.learner.average), 0
+        self._workers = ThreadPoolExecutor(
+            config.num_threads, initializer=torch.set_num_threads, initargs=(1,)
+        )
+        self.restore(resume)
+        self.tables = {rules: _Table(config, rules, self.step) for rules in self.rules_in_turn}
+
+    def describe(self) -> str:
+        """See `Loop`."""
+        learning_rate = self.config.learning_rate * (1 - self.progress())
+        number = self.num_simulations()
+        teacher = f"{number} simulations" if number else "one step ahead"
+        return f"learning rate from {learning_rate:.2g}, {teacher}, {self.config.precision}"
+
+    def update(self, rules: Rules) -> tuple[int, dict[str, float]]:
+        """See `Loop`: play on, and meanwhile learn from what was played before."""
+        table, config = self.tables[rules], self.config
+        player = deepcopy(self.learner.average)
+
+        def evaluate(observation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            with torch.inference_mode():
+                logits, value = self.learner.infer(player, torch.from_numpy(observation))
+                return logits.numpy(), win_shares(value).numpy()
+
+        def play(games: TaughtGames, seed: int) -> Lessons:
+            number = self.num_simulations()
+            full = (
+                search_teacher(evaluate, number, config.gumbel_scale, seed)
+                if number
+                else lookahead_teacher(evaluate, config.gumbel_scale, seed)
+            )
+            return games.play(
+                full,
+                search_teacher(evaluate, config.fast_simulations, config.gumbel_scale, seed),
+                config.rollout_steps,
+                full_share=config.full_share,
+                td_lambda=config.td_lambda,
+            )
+
+        # The first task takes one worker, the games keep the others busy and later that one too.
+        learning_done = self._workers.submit(self.learner.learn, table, self.progress())
+        seeds = range(self.step, self.step + len(table.games))
+        lessons = list(self._workers.map(play, table.games, seeds))
+        statistics = learning_done.result()
+        new = Lessons(*map(np.concatenate, zip(*lessons, strict=True)))
+        table.window.add(new)
+        table.due += config.replay_ratio * len(new.games) / config.batch_size
+        return len(new.games), statistics
+
+    def num_simulations(self) -> int:
+        """Of the search that teaches now; 0 while one step ahead is enough."""
+        config, progress = self.config, self.progress()
+        if progress < config.lookahead_share:
+            return 0
+        done = (progress - config.lookahead_share) / max(1 - config.lookahead_share, 1e-9)
+        return round(
+            config.first_simulations * (config.num_simulations / config.first_simulations) ** done
+        )
+
+    def player(self) -> PolicyNetwork:
+        """See `Loop`."""
+        return self.learner.average
+
+    def policy(self) -> tuple[PolicyNetwork, int]:
+        """See `Loop`."""
+        return self.best, self.best_step
+
+    def compare(self) -> dict[str, float]:
+        """See `Loop`: the network becomes the best one if it beats that.
+
+        With several numbers of players it must win at one of them at least and lose at none.
+        """
+        shares, decisions = {}, []
+        for rules in self.rules_in_turn:
+            seed = EVALUATION_SEED + self.step + _GATE
+            test, share = challenge(
+                self.learner.average, self.best, rules, self.config.gate_games, seed
+            )
+            decisions.append(test.decision)
+            shares[f"best{self.suffix(rules)}"] = share
+        if "accept" in decisions and "reject" not in decisions:
+            self.best, self.best_step = deepcopy(self.learner.average), self.step
+        return shares
+
+    def state(self) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+        """See `Loop`."""
+        tensors, values = super().state()
+        for name, network in (("best", self.best), ("average", self.learner.average)):
+            tensors |= {f"{name}.{key}": value for key, value in network.state_dict().items()}
+        return tensors, values | {"best_step": self.best_step}
+
+    def load_state(self, tensors: dict[str, torch.Tensor], values: dict[str, Any]) -> None:
+        """See `Loop`."""
+        super().load_state(tensors, values)
+        self.best.load_state_dict(learning.tensors_of("best", tensors))
+        self.learner.average.load_state_dict(learning.tensors_of("average", tensors))
+        self.best_step = values["best_step"]
+
+    def close(self) -> None:
+        """See `Loop`."""
+        super().close()
+        self._workers.shutdown()
+
+
+def challenge(
+    challenger: PolicyNetwork, best: PolicyNetwork, rules: Rules, num_games: int, seed: int
+) -> tuple[Sprt, float]:
+    """A network in one seat against copies of another in all others, until a test has decided.
+
+    Returns:
+        The test, and the challenger's share of the victories in the games played for it.
+    """
+    agents = PolicyAgent(challenger, "challenger"), PolicyAgent(best, "best")
+    even = 1 / rules.num_players
+    test = Sprt(h0=even, h1=even * (1 + _GAIN))
+    seating = one_against_rest(rules, num_games)
+    at_once = _DEALS_AT_ONCE * rules.num_players
+    shares = []
+    for start in range(0, len(seating.deal), at_once):
+        part = Seating(*(array[start : start + at_once] for array in seating))
+        results = play_games(agents, part, rules, seed).results
+        won = np.where(part.seats == 0, results["share"][:, : rules.num_players], 0).sum(1)
+        shares.append(won)
+        if test.update(won.reshape(-1, rules.num_players).mean(1)) is not None:
+            break
+    return test, float(np.concatenate(shares).mean())
+
+
+_DEALS_AT_ONCE = 100
+"""Played between two looks at the test."""
+
+_GATE = 2**20
+"""Added to the seed of an evaluation for the games against the best network."""
+
+_GAIN = 0.06
+"""By which part of an even share a new best network wins more, in the sequential test."""
+
+_GAMES_PER_TASK = 128
+"""About: fewer use the network less well, more leave cores idle at the end of an update."""
+
+
+class _Table:
+    """The games of one number of players, and what they have taught.
+
+    Attributes:
+        games: Parts of the games, each of which one worker plays on.
+        window: Of the last decisions.
+        due: Batches to learn from, a fraction of one included.
+    """
+
+    def __init__(self, config: Config, rules: Rules, step: int) -> None:
+        self.rules = rules
+        self.window = Window(config.window_size)
+        self.due = 0.0
+        number = max(2 * config.num_threads, round(config.num_games / _GAMES_PER_TASK))
+        seed = np.uint64(TRAINING_SEED + config.seed)
+        bounds = [config.num_games * part // number for part in range(number + 1)]
+        self.games = [
+            TaughtGames(
+                rules,
+                end - begin,
+                # Another step gives other games: those of a run that went on are lost.
+                int(hash_seed(hash_seed(seed, SEED_STREAM, step), rules.num_players, part)),
+            )
+            for part, (begin, end) in enumerate(pairwise(bounds))
+        ]
+
+
+class Learner(learning.Learner[Config]):
+    """Learns from the window of a table.
+
+    Attributes:
+        average: An exponential mean of the network's weights over the last batches (Polyak and
+            Juditsky 1992): as strong as if the learning rate had been lowered, without waiting.
+    """
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config, config.precision, num_threads=1)
+        self.average = deepcopy(self.network).requires_grad_(False)
+
+    def make_modules(self) -> dict[str, nn.Module]:
+        """See `learner.Learner`: a head for final points by seat as seen, and rounds left."""
+        return {"auxiliary": nn.Linear(self.config.layer_size, MAX_PLAYERS + 1)}
+
+    def learn(self, table: _Table, progress: float) -> dict[str, float]:
+        """Learn from what is due, once the window has enough; say how it went.
+
+        Args:
+            table: Its window and the number of batches that are due.
+            progress: Part of the training that is done, from 0 to 1.
+        """
+        config = self.config
+        if table.window.size < config.warm_up:
+            table.due = 0.0
+            return {}
+        learning_rate = config.learning_rate * (1 - progress)
+        number = int(table.due)
+        table.due -= number
+        totals = np.zeros(len(_STATISTICS))
+        for _ in range(number):
+            rows = self.generator.integers(table.window.size, size=config.batch_size)
+            totals += self.step(
+                lambda rows: self._loss(table.window.take(rows), table.rules), rows, learning_rate
+            )
+            with torch.no_grad():
+                for mean, weight in zip(
+                    self.average.parameters(), self.network.parameters(), strict=True
+                ):
+                    mean.lerp_(weight, 1 - config.ema_decay)
+        if number == 0:
+            return {}
+        averages = (totals / number).tolist()
+        return {
+            **dict(zip(_STATISTICS, averages, strict=True)),
+            "learning_rate": learning_rate,
+        }
+
+    def _loss(self, lessons: Lessons, rules: Rules) -> tuple[torch.Tensor, torch.Tensor]:
+        """See `learner.Loss`.
+
+        The policy's divergence from the improved one is the reverse one, KL(policy || improved):
+        the targets' noise, which is that of Q in log p + sigma Q, then averages out. The usual
+        cross-entropy fits the mean of softmaxes, which is flatter the noisier the searches are.
+        """
+        config = self.config
+        observations, masks = observe_movers(lessons.games, rules)
+        observation, action_mask = torch.from_numpy(observations), torch.from_numpy(masks)
+        policy, value, *cards = self.encode(self.network, observation)
+        logits, value_logits = self.network.decode((policy, value, *cards), observation)
+        log_probs = masked_log_probs(logits, action_mask)
+        probs = log_probs.exp()
+        target = torch.from_numpy(lessons.log_policy).float()
+        entropy = -(probs * log_probs).sum(1).mean()
+        if config.policy_target == "best":
+            best = torch.from_numpy(lessons.best).long()
+            policy_loss = -log_probs.gather(1, best[:, None]).mean()
+        elif config.policy_target == "improved":
+            policy_loss = -(target.exp() * log_probs).sum(1).mean()
+        else:
+            policy_loss = -(probs * target).sum(1).mean() - entropy
+        value_target = torch.from_numpy(lessons.value)
+        value_loss = -(value_target * value_logits.log_softmax(1)).sum(1).mean()
+        guess = self.modules["auxiliary"](value.float())
+        truth = np.column_stack((lessons.points / _POINTS, lessons.rounds / _ROUNDS))
+        aux_loss = (guess - torch.from_numpy(truth)).square().sum(1).mean()
+        loss = policy_loss + config.vf_coef * value_loss + config.aux_coef * aux_loss
+        with torch.no_grad():
+            target_entropy = -(target.exp() * target).sum(1).mean()
+            agreement = (log_probs.argmax(1) == target.argmax(1)).float().mean()
+            statistics = torch.stack(
+                (policy_loss, value_loss, entropy, target_entropy, agreement, aux_loss)
+            )
+        return loss, statistics
+
+
+_POINTS, _ROUNDS = 15.0, 30.0
+"""Of a typical game: targets of about 1."""
+
+
+def main(arguments: list[str]) -> None:
+    """`python -m training.expert_iteration CONFIG [key=value ...] [--resume]`."""
+    loop.main(arguments, Config, train, main.__doc__)
+
+
+if __name__ == "__main__":
+    from training.expert_iteration import main  # `Config` of this module, not of `__main__`
+
+    main(sys.argv[1:])
