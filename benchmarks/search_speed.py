@@ -4,7 +4,8 @@
     python benchmarks/search_speed.py --network policy.onnx
 
 With a network, its leaves of 256 games go through it together; the share is the search's
-simulations per second over the bare network's rows per second at that batch size.
+simulations per second over the bare network's rows per second at that batch size. One game has
+only a few leaves to ask about at once, as at a table.
 """
 
 import argparse
@@ -26,12 +27,12 @@ ROUNDS_BEFORE = 10
 REPEATS = 3
 
 
-def positions(num_players: int) -> Batch:
+def positions(num_players: int, num_games: int = NUM_GAMES) -> Batch:
     """Games in which greedy has played some rounds."""
-    batch = Batch(standard(num_players), NUM_GAMES)
+    batch = Batch(standard(num_players), num_games)
     greedy = make_agent("greedy")
     for _ in range(ROUNDS_BEFORE * num_players):
-        batch.step(greedy.act(batch.games, batch.rules, np.arange(NUM_GAMES)))
+        batch.step(greedy.act(batch.games, batch.rules, np.arange(num_games)))
     return batch
 
 
@@ -50,7 +51,7 @@ def search_rate(evaluator: Evaluator, batch: Batch, num_simulations: int, gumbel
     """Simulations per second in all games of a batch."""
     settings = Settings(num_simulations=num_simulations, gumbel=gumbel)
     search = Search(evaluator, settings)
-    count = num_simulations * NUM_GAMES
+    count = num_simulations * len(batch.games)
     return rate(count, lambda: search.run(batch.games, batch.rules))
 
 
@@ -75,6 +76,12 @@ def main() -> None:
                 f"network, {num_simulations} simulations: {speed:,.0f} simulations/s, "
                 f"{speed / bare:.0%} of the bare network"
             )
+        one = positions(agent.about["num_players"][0], 1)
+        speed = search_rate(evaluator, one, 4000, True)
+        print(
+            f"network, one game, 4000 simulations, {evaluator.batch_size} at once: "
+            f"{speed:,.0f} simulations/s"
+        )
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ from splendor_env.record import cut_torn_end
 
 NETWORKS = Path(__file__).parents[2] / "shared" / "yardstick"
 POLICY = "pretrained"
-SEARCH = "mcts:ms=50,eval=pretrained"
+SEARCH = "pretrained:ms=50"
 RIVAL_SEARCH = "mcts:sims=800,eval="
 BASELINES = ("greedy", "builder", "racer")
 GAMES = {

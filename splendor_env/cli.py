@@ -415,6 +415,7 @@ def _game_options(rules: dict[str, int], num_players: list[int]) -> str:
 @app.command(
     epilog=_epilog(
         "play",
+        "play --against pretrained:ms=100",
         "play --against pretrained --against mcts:sims=200 --players 3 --seat 1",
         "play --against person --target 21",
         "play --resume",

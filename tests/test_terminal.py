@@ -482,7 +482,13 @@ def test_file_starts_no_program(spec, tmp_path, capsys, monkeypatch, play):
 
 
 def test_specs_that_run_code():
-    assert not any(map(runs_code, ("greedy", "onnx:a/b.onnx", "mcts:c_puct=1.5,eval=pretrained")))
+    harmless = (
+        "greedy",
+        "onnx:a/b.onnx",
+        "mcts:c_puct=1.5,eval=pretrained",
+        "pretrained:ms=0.5",
+    )
+    assert not any(map(runs_code, harmless))
     assert all(map(runs_code, ("external:x", "a.b:c", "lookahead:eval=a.b:c,c=1")))
 
 

@@ -30,6 +30,8 @@ def fingerprint(spec: str) -> str:
         SplendorError: A file cannot be read.
     """
     kind, _, argument = spec.partition(":")
+    if kind == "pretrained" and argument:
+        return f"{_package()} {fingerprint(kind)}"
     if kind in ("mcts", "lookahead"):
         judge = re.search("eval=([^,]+)", argument)
         return " ".join([_package(), *([fingerprint(judge[1])] if judge else [])])

@@ -1,9 +1,10 @@
 """From a spec string to an agent. The only place that looks for `training`, at run time.
 
-Specs: a name (`random`, `greedy`, `pretrained`), `onnx:FILE` (an exported policy), `ppo:DIRECTORY`
-(a policy written by a trainer; needs a checkout of the project), `external:COMMAND` (a program that
-speaks the protocol of docs/protocol.md), or `package.module:ARGUMENT` (your own module: it must
-have a function `make_agent(argument, seed)` that returns an `Agent`).
+Specs: a name (`random`, `greedy`, `pretrained`), `pretrained:ms=100` (a search by that policy),
+`mcts:OPTIONS` and `lookahead:OPTIONS` (by others), `onnx:FILE` (an exported policy),
+`ppo:DIRECTORY` (a policy written by a trainer; needs a checkout of the project), `external:COMMAND`
+(a program that speaks the protocol of docs/protocol.md), or `package.module:ARGUMENT` (your own
+module: it must have a function `make_agent(argument, seed)` that returns an `Agent`).
 """
 
 import importlib
@@ -66,6 +67,7 @@ def agent_specs() -> dict[str, str]:
         "builder": "heuristic that builds an engine of bonuses for the cards in reach",
         "racer": "heuristic that plans its next two purchases, the strongest of them",
         "pretrained": "the trained policy that comes along for the number of players",
+        "pretrained:OPTIONS": "tree search by that policy: ms=100 or sims=200, threads= ...",
         "onnx:FILE": "a policy exported as an ONNX file, with its JSON beside it",
         "mcts:OPTIONS": "tree search: sims=200 or ms=100, eval=rollouts or a network ...",
         "lookahead:eval=AGENT": "one step ahead by the network of pretrained or onnx:FILE",
@@ -84,6 +86,8 @@ def make_agent(spec: str, seed: int = 0) -> Agent:
     kind, separator, argument = str(spec).partition(":")
     if not separator and kind in _BUILTIN:
         return _BUILTIN[kind](seed)
+    if separator and kind == "pretrained":
+        return searching.make_pretrained(argument, seed, make_agent)
     if separator and kind == "onnx":
         return onnx.make_agent(argument, seed)
     if separator and kind == "ppo":

@@ -1,4 +1,7 @@
-"""Search agents from their specs, such as `mcts:sims=200` and `lookahead:eval=pretrained`."""
+"""Search agents from their specs, such as `mcts:sims=200` and `lookahead:eval=pretrained`.
+
+`pretrained:ms=100` is short for `mcts:ms=100,eval=pretrained`.
+"""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -20,20 +23,23 @@ from splendor_env.search.mcts import Search, SearchAgent, Settings
 from splendor_env.search.tree import Selection
 
 ROLLOUTS = "rollouts"
+PRETRAINED = "pretrained"
 
 MakeAgent = Callable[[str, int], Any]
 
-_TREE_KEYS = {
+_SEARCH_KEYS = {
     "sims": "simulations for each decision",
     "ms": "milliseconds for each decision, in place of sims",
-    "eval": f"{ROLLOUTS}, pretrained, onnx:FILE, or an agent with `evaluate` or `evaluate_games`",
     "threads": "threads",
     "root": "puct or gumbel",
     "c_puct": "weight of the prior",
     "outcomes": "sampled outcomes of a draw",
-    "depth": "decisions of a rollout",
     "reuse": "1 to keep the tree between decisions, else 0",
 }
+_EVALUATORS = (
+    f"{ROLLOUTS}, {PRETRAINED}, onnx:FILE, or an agent with `evaluate` or `evaluate_games`"
+)
+_TREE_KEYS = _SEARCH_KEYS | {"eval": _EVALUATORS, "depth": "decisions of a rollout"}
 _LOOKAHEAD_KEYS = {
     "eval": "pretrained, onnx:FILE, or another agent that has `evaluate`",
     "samples": "imagined draws for each action",
@@ -50,23 +56,7 @@ def make_mcts(argument: str, seed: int, make_agent: MakeAgent) -> SearchAgent:
     """
     spec = f"mcts:{argument}"
     options = _parse(spec, argument, _TREE_KEYS)
-    if "sims" in options and "ms" in options:
-        raise SplendorError(f"agent {spec!r}: either sims or ms")
-    gumbel = {"": None, "puct": False, "gumbel": True}.get(options.get("root", ""), "?")
-    if gumbel == "?":
-        raise SplendorError(f"agent {spec!r}: root must be puct or gumbel")
-    selection = Selection(
-        c_puct=_number(spec, options, "c_puct", Selection().c_puct, 0.0, 100.0),
-        num_outcomes=_integer(spec, options, "outcomes", Selection().num_outcomes, 1, 100),
-    )
-    settings = Settings(
-        num_simulations=_integer(spec, options, "sims", Settings().num_simulations, 1, 1_000_000),
-        milliseconds=_number(spec, options, "ms", 0.0, 0.1, 3_600_000.0),
-        selection=selection,
-        gumbel=gumbel,
-        threads=_integer(spec, options, "threads", 1, 1, 256),
-        reuse=bool(_integer(spec, options, "reuse", 1, 0, 1)),
-    )
+    settings = _settings(spec, options)
     source = options.get("eval", ROLLOUTS)
     if source == ROLLOUTS:
         depth = _integer(spec, options, "depth", RolloutEvaluator().num_decisions, 0, 10_000)
@@ -76,6 +66,21 @@ def make_mcts(argument: str, seed: int, make_agent: MakeAgent) -> SearchAgent:
     else:
         evaluator = _evaluator(spec, source, seed, make_agent)
     return SearchAgent(spec, Search(evaluator, settings, seed))
+
+
+def make_pretrained(argument: str, seed: int, make_agent: MakeAgent) -> SearchAgent:
+    """The agent of the spec `pretrained:ARGUMENT`: that of `mcts:ARGUMENT,eval=pretrained`.
+
+    Raises:
+        SplendorError: As `make_mcts` does; or neither `sims` nor `ms` is given.
+    """
+    spec = f"{PRETRAINED}:{argument}"
+    options = _parse(spec, argument, _SEARCH_KEYS)
+    if "sims" not in options and "ms" not in options:
+        needed = " or ".join(f"{key}= ({_SEARCH_KEYS[key]})" for key in ("sims", "ms"))
+        raise SplendorError(f"agent {spec!r} needs {needed}")
+    settings = _settings(spec, options)
+    return SearchAgent(spec, Search(_evaluator(spec, PRETRAINED, seed, make_agent), settings, seed))
 
 
 def make_lookahead(argument: str, seed: int, make_agent: MakeAgent) -> LookaheadAgent:
@@ -97,6 +102,27 @@ def make_lookahead(argument: str, seed: int, make_agent: MakeAgent) -> Lookahead
     )
 
 
+def _settings(spec: str, options: Mapping[str, str]) -> Settings:
+    """The settings that the options of a tree search ask for."""
+    if "sims" in options and "ms" in options:
+        raise SplendorError(f"agent {spec!r}: either sims or ms")
+    gumbel = {"": None, "puct": False, "gumbel": True}.get(options.get("root", ""), "?")
+    if gumbel == "?":
+        raise SplendorError(f"agent {spec!r}: root must be puct or gumbel, not {options['root']!r}")
+    selection = Selection(
+        c_puct=_number(spec, options, "c_puct", Selection().c_puct, 0.0, 100.0),
+        num_outcomes=_integer(spec, options, "outcomes", Selection().num_outcomes, 1, 100),
+    )
+    return Settings(
+        num_simulations=_integer(spec, options, "sims", Settings().num_simulations, 1, 1_000_000),
+        milliseconds=_number(spec, options, "ms", 0.0, 0.1, 3_600_000.0),
+        selection=selection,
+        gumbel=gumbel,
+        threads=_integer(spec, options, "threads", 1, 1, 256),
+        reuse=bool(_integer(spec, options, "reuse", 1, 0, 1)),
+    )
+
+
 def _evaluator(spec: str, source: str, seed: int, make_agent: MakeAgent) -> Evaluator:
     """What judges leaves by the agent `source`."""
     agent = make_agent(source, seed)
@@ -113,8 +139,7 @@ def _evaluate_for(spec: str, source: str, agent: Any) -> Callable[[Rules], Evalu
         return lambda rules: _checked(agent, rules)
     if not callable(getattr(agent, "evaluate", None)):
         raise SplendorError(
-            f"agent {spec!r}: {source!r} cannot evaluate positions; eval must be "
-            f"{_TREE_KEYS['eval']}"
+            f"agent {spec!r}: {source!r} cannot evaluate positions; eval must be {_EVALUATORS}"
         )
     return lambda rules: agent.evaluate
 

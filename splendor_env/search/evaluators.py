@@ -492,25 +492,29 @@ def expand_roots_by_heuristic(forest_, rules_, num_decisions, sharpness):
 
 
 @jit
-def gather_leaves(forest_, rules_, selection, plan, start, leaves, paths, ends, observation):
+def gather_leaves(forest_, rules_, selection, plan, start, each, leaves, paths, ends, observation):
     """Walk down for L simulations in each of B trees and write what the seats to move there see.
+
+    The arrays that are written have room for at least B * L leaves; those of a tree are together.
 
     Args:
         forest_: `Forest` of B trees, mutated.
         rules_: The variant.
         selection: `Selection`.
         plan: (B, S) int16, see `run_rollouts`.
-        start: The first of the L columns of `plan` to walk; L is that of `leaves`.
-        leaves: (B, L) GAME, written.
-        paths: (B, L, MAX_DEPTH, 3) int32, written.
-        ends: (B, L, 2) int64: the leaf's node, and the length of the path; written.
+        start: The first of the columns of `plan` to walk.
+        each: How many these are, L.
+        leaves: (B * L,) GAME, written.
+        paths: (B * L, MAX_DEPTH, 3) int32, written.
+        ends: (B * L, 2) int64: the leaf's node, and the length of the path; written.
         observation: (B * L, D) float32, written; zero where the game is over.
     """
-    leaf = leaves[0, :1].copy()
-    scratch = leaves[0, :1].copy()
-    for row in range(leaves.shape[0]):
+    leaf = leaves[:1].copy()
+    scratch = leaves[:1].copy()
+    place = 0
+    for row in range(plan.shape[0]):
         observer = np.int64(forest_.roots[row].player)
-        for column in range(leaves.shape[1]):
+        for column in range(start, start + each):
             number = forest_.num_simulations[row]
             forest_.num_simulations[row] += 1
             tree.begin(forest_.roots, row, rules_, forest_.seeds[row], number, leaf)
@@ -522,43 +526,43 @@ def gather_leaves(forest_, rules_, selection, plan, start, leaves, paths, ends, 
                 observer,
                 rules_,
                 selection,
-                plan[row, start + column],
+                plan[row, column],
                 leaf,
                 scratch,
-                paths[row, column],
+                paths[place],
                 np.int64(0),
                 0,
             )
-            ends[row, column, 0] = index
-            ends[row, column, 1] = length
-            leaves[row, column] = leaf[0]
-            place = row * leaves.shape[1] + column
+            ends[place, 0] = index
+            ends[place, 1] = length
+            leaves[place] = leaf[0]
             game = leaf[0]
             if game.end_reason == EndReason.RUNNING:
                 observe(game, rules_, game.player, observation[place])
             else:
                 observation[place, :] = 0
+            place += 1
 
 
 @jit
-def take_back(forest_, rules_, leaves, paths, ends, logits, shares):
+def take_back(forest_, rules_, each, leaves, paths, ends, logits, shares):
     """Put what a network said of the leaves of `gather_leaves` into the trees.
 
     Args:
-        forest_: `Forest`, mutated.
+        forest_: `Forest` of B trees, mutated.
         rules_: The variant.
+        each: Leaves of each tree, L.
         leaves, paths, ends: As written by `gather_leaves`.
         logits: (B * L, A) float32.
         shares: (B * L, 4) float32 by seat as seen by the mover.
     """
     value = np.empty(rules_.num_players)
     legal = np.empty(NUM_ACTIONS, np.int64)
-    for row in range(leaves.shape[0]):
+    for row in range(forest_.roots.shape[0]):
         nodes = forest_.nodes[row]
-        for column in range(leaves.shape[1]):
-            place = row * leaves.shape[1] + column
-            game = leaves[row, column]
-            index, length = ends[row, column, 0], ends[row, column, 1]
+        for place in range(row * each, (row + 1) * each):
+            game = leaves[place]
+            index, length = ends[place, 0], ends[place, 1]
             if game.end_reason != EndReason.RUNNING:
                 rules.victory_shares(game, rules_, value)
             else:
@@ -567,7 +571,7 @@ def take_back(forest_, rules_, leaves, paths, ends, logits, shares):
                     low, high = rules.legal_actions(game, rules_)
                     prior = forest_.priors[row, index]
                     tree.expand(nodes[index], prior, logits[place], low, high, legal)
-            tree.back_up(nodes, paths[row, column], length, index, value)
+            tree.back_up(nodes, paths[place], length, index, value)
 
 
 @jit
@@ -657,18 +661,15 @@ class NetworkEvaluator:
         ends = np.empty((size, 2), np.int64)
         observation = np.empty((size, OBSERVATION_SIZE), np.float32)
         for start in range(0, num_simulations, at_once):
-            number = min(at_once, num_simulations - start)
-            # Contiguous also where there are fewer at the end: other strides would compile anew.
-            rows = num_trees * number
-            walk = (
-                leaves[:rows].reshape(num_trees, number),
-                paths[:rows].reshape(num_trees, number, MAX_DEPTH, 3),
-                ends[:rows].reshape(num_trees, number, 2),
+            each = min(at_once, num_simulations - start)
+            rows = num_trees * each
+            gather_leaves(
+                forest, rules_, selection, plan, start, each, leaves, paths, ends, observation
             )
-            seen = observation[:rows]
-            gather_leaves(forest, rules_, selection, plan, start, *walk, seen)
-            logits, shares = map(np.asarray, self._judge(leaves[:rows], seen, evaluate))
-            take_back(forest, rules_, *walk, logits, shares)
+            logits, shares = map(
+                np.asarray, self._judge(leaves[:rows], observation[:rows], evaluate)
+            )
+            take_back(forest, rules_, each, leaves, paths, ends, logits, shares)
 
     def _judge(
         self, leaves: np.ndarray, observation: np.ndarray, evaluate: Callable

@@ -22,8 +22,9 @@ _WITHOUT_NETWORK = {
 _WITH_NETWORK = {
     "pretrained": agent_specs()["pretrained"],
     "lookahead:eval=pretrained": "one step ahead by that policy's network",
-    "mcts:sims=100,eval=pretrained": "tree search by that network, quick",
-    "mcts:sims=800,eval=pretrained": "tree search by that network, the strongest",
+    "pretrained:sims=100": "tree search by that network, quick",
+    "pretrained:sims=800": "tree search by that network, stronger",
+    "pretrained:ms=100": "tree search by that network for 0.1 s, the strongest",
 }
 
 

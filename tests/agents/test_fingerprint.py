@@ -47,6 +47,11 @@ def test_a_search_goes_by_the_agent_that_judges(tmp_path):
     assert fingerprint("mcts:eval=pretrained,sims=3").endswith(fingerprint("pretrained"))
 
 
+def test_a_search_by_pretrained_goes_by_the_same_whatever_its_spec():
+    assert fingerprint("pretrained:sims=3") == fingerprint("mcts:sims=3,eval=pretrained")
+    assert fingerprint("pretrained:sims=3") != fingerprint("pretrained")
+
+
 def test_an_own_module_goes_by_its_source_and_the_file_that_its_argument_names(
     tmp_path, monkeypatch
 ):

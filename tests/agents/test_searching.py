@@ -95,6 +95,27 @@ def test_pretrained_policies_serve_as_evaluators(spec, num_players):
     assert (mask[np.arange(3), actions] == 1).all()
 
 
+@pytest.mark.parametrize("options", ["sims=24", "sims=24,threads=2,root=puct,reuse=0"])
+@pytest.mark.parametrize("num_players", [2, 3])
+def test_pretrained_with_options_chooses_as_mcts_by_pretrained_does(options, num_players):
+    rules, ids = standard(num_players), np.array([5])
+    short = make_agent(f"pretrained:{options}", 3)
+    long = make_agent(f"mcts:{options},eval=pretrained", 3)
+    assert short.name == f"pretrained:{options}"
+    assert short.search.settings == long.search.settings
+    batch = Batch(rules, 1)
+    for _ in range(6):
+        results = [agent.search.run(batch.games, rules, ids) for agent in (short, long)]
+        assert all(map(np.array_equal, *results))
+        assert results[0].visits.sum() >= 24
+        batch.step(results[0].action)
+
+
+def test_pretrained_in_milliseconds_searches_by_the_clock():
+    settings = make_agent("pretrained:ms=12.5,threads=2").search.settings
+    assert (settings.milliseconds, settings.threads) == (12.5, 2)
+
+
 @pytest.mark.parametrize("name", ["network", "positions"])
 def test_own_agents_judge_by_observations_or_by_positions(judges, name):
     """With nothing to tell the actions apart but the prior, the likeliest is played."""
@@ -118,7 +139,7 @@ def test_own_agents_judge_by_observations_or_by_positions(judges, name):
         ("mcts:simulations=5", ["'simulations=5'", "sims=", "threads="]),
         ("mcts:sims", ["'sims'", "options are"]),
         ("mcts:sims=5,", ["''", "options are"]),
-        ("mcts:root=ucb", ["root must be puct or gumbel"]),
+        ("mcts:root=ucb", ["root must be puct or gumbel, not 'ucb'"]),
         ("mcts:threads=0", ["threads", "1 to 256"]),
         ("mcts:reuse=2", ["reuse", "0 to 1"]),
         ("mcts:outcomes=0", ["outcomes", "1 to 100"]),
@@ -127,6 +148,14 @@ def test_own_agents_judge_by_observations_or_by_positions(judges, name):
         ("mcts:eval=nobody", ["unknown agent 'nobody'"]),
         ("mcts:eval=greedy", ["'greedy' cannot evaluate positions"]),
         ("mcts:eval=own.judges:none", ["'own.judges:none' cannot evaluate positions"]),
+        ("pretrained:", ["'pretrained:' needs sims= (", "or ms= ("]),
+        ("pretrained:threads=2", ["'pretrained:threads=2' needs sims= (", "or ms= ("]),
+        ("pretrained:sims=5,ms=5", ["'pretrained:sims=5,ms=5': either sims or ms"]),
+        ("pretrained:ms=0", ["ms must be a number 0.1 to 3.6e+06, not '0'"]),
+        ("pretrained:sims=ten", ["sims must be an integer 1 to 1000000, not 'ten'"]),
+        ("pretrained:100", ["unknown '100'; options are sims= (", "ms= (", "reuse= ("]),
+        ("pretrained:ms=5,eval=rollouts", ["unknown 'eval=rollouts'; options are sims= ("]),
+        ("pretrained:ms=5,depth=2", ["unknown 'depth=2'; options are sims= ("]),
         ("lookahead", ["needs eval="]),
         ("lookahead:samples=2", ["needs eval="]),
         ("lookahead:eval=random", ["'random' cannot evaluate positions"]),

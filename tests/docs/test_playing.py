@@ -24,7 +24,7 @@ def elsewhere(monkeypatch, tmp_path):
 
 def test_commands_for_playing(monkeypatch, capsys):
     pytest.importorskip("onnxruntime")
-    assert len(commands("play")) == 4
+    assert len(commands("play")) == 5
     for command in commands("play"):
         monkeypatch.setattr("sys.stdin", io.StringIO("take W U G\n\n"))
         assert main(command) == 0

@@ -1,6 +1,7 @@
 """The web table by its HTTP interface, on a real server on loopback."""
 
 import asyncio
+import importlib.util
 import json
 import random
 import socket
@@ -51,6 +52,8 @@ def test_setup_names_presets_agents_and_cards(client):
         "bonus": "W",
         "cost": {"R": 2, "K": 1},
     }
+    if importlib.util.find_spec("onnxruntime") is not None:
+        assert {"pretrained", "pretrained:ms=100"} <= set(setup["agents"])
     assert len(setup["cards"]) == 90 and len(setup["nobles"]) == 10
 
 
@@ -620,7 +623,7 @@ def test_position_of_a_replay_is_analysed(client, record):
     pytest.importorskip("onnxruntime")
     about = client.post("/api/replays", record, status=201)
     path = f"/api/replays/{about['replay']}"
-    for agent in ("mcts:sims=200", "mcts:sims=100,eval=pretrained"):
+    for agent in ("mcts:sims=200", "pretrained:sims=100", "pretrained:ms=100"):
         answer = client.post(f"{path}/3/analysis", {"agent": agent})
         assert answer["choice"] == answer["moves"][0]["move"] == answer["lines"][0][0]
     client.post(f"{path}/{about['decisions']}/analysis", {"agent": "greedy"}, status=409)
