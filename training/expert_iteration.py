@@ -49,24 +49,24 @@ class Config(loop.LoopConfig):
     algorithm: str = setting("expert_iteration", choices=("expert_iteration",))
     start: str = ""  # folder of a policy or a run whose weights to start from
     network: str = setting("cards", choices=NETWORKS)
-    num_games: int = setting(1024, 1, 65_536)  # at once, of each number of players
-    rollout_steps: int = setting(8, 1, 65_536)  # decisions per game between two updates
+    num_games: int = setting(512, 1, 65_536)  # at once, of each number of players
+    rollout_steps: int = setting(4, 1, 65_536)  # decisions per game between two updates
 
     lookahead_share: float = setting(0.0, 0, 1)  # part of total_steps taught one step ahead
-    first_simulations: int = setting(32, 2, 10_000)  # then a search, of so many simulations,
-    num_simulations: int = setting(32, 2, 10_000)  # which grow to so many at total_steps
-    fast_simulations: int = setting(8, 2, 10_000)  # of one that is not
-    full_share: float = setting(1.0, 0.01, 1)  # part of the decisions that is taught
-    gumbel_scale: float = setting(1.0, 0, 10)  # of the noise by which the search explores
+    first_simulations: int = setting(200, 2, 10_000)  # then a search, of so many simulations,
+    num_simulations: int = setting(200, 2, 10_000)  # which grow to so many at total_steps
+    fast_simulations: int = setting(16, 2, 10_000)  # of one that is not
+    full_share: float = setting(0.5, 0.01, 1)  # part of the decisions that is taught
+    gumbel_scale: float = setting(0.5, 0, 10)  # of the noise by which the search explores
 
-    policy_target: str = setting("best", choices=("best", "improved", "reverse"))
+    policy_target: str = setting("reverse", choices=("reverse", "improved", "best"))
     td_lambda: float = setting(0.9, 0, 1)  # value targets: 1 for results alone, 0 for searches
-    window_size: int = setting(400_000, 1)  # decisions that can be learned from
-    warm_up: int = setting(50_000, 1)  # decisions before learning begins
-    replay_ratio: float = setting(2.0, 0, 100)  # times that each is learned from, on average
+    window_size: int = setting(250_000, 1)  # decisions that can be learned from
+    warm_up: int = setting(20_000, 1)  # decisions before learning begins
+    replay_ratio: float = setting(10.0, 0, 100)  # times that each is learned from, on average
     learning_rate: float = setting(3e-4, 0, 1)  # falls linearly to 0 at total_steps
-    ema_decay: float = setting(0.998, 0, 1)  # of the mean of the weights, which plays; a batch
-    batch_size: int = setting(2048, 2)
+    ema_decay: float = setting(0.999, 0, 1)  # of the mean of the weights, which plays; a batch
+    batch_size: int = setting(512, 2)
     vf_coef: float = setting(1.0, 0, 100)
     aux_coef: float = setting(0.0, 0, 100)  # of final points and rounds left
 
