@@ -24,7 +24,7 @@ import torch
 from torch import nn
 
 from splendor_env.core.batch import observe_movers
-from splendor_env.core.random import SEED_STREAM, hash_seed
+from splendor_env.core.random import CHOICE_STREAM, SEED_STREAM, hash_seed
 from splendor_env.core.state import MAX_PLAYERS, Rules, SplendorError
 from splendor_env.evaluation.arena import Seating, one_against_rest, play_games
 from splendor_env.evaluation.statistics import Sprt
@@ -184,13 +184,18 @@ class _Run(loop.Loop[Config, "Learner"]):
 
         # The first task takes one worker, the games keep the others busy and later that one too.
         learning_done = self._workers.submit(self.learner.learn, table, self.progress())
-        seeds = range(self.step, self.step + len(table.games))
+        seeds = self._seeds(rules, len(table.games))
         lessons = list(self._workers.map(play, table.games, seeds))
         statistics = learning_done.result()
         new = Lessons(*map(np.concatenate, zip(*lessons, strict=True)))
         table.window.add(new)
         table.due += config.replay_ratio * len(new.games) / config.batch_size
         return len(new.games), statistics
+
+    def _seeds(self, rules: Rules, number: int) -> list[int]:
+        """Of the searches in each part of the games: others in every update."""
+        names = self.num_updates, rules.num_players
+        return [_seed_of(self.config, CHOICE_STREAM, *names, part) for part in range(number)]
 
     def num_simulations(self) -> int:
         """Of the search that teaches now; 0 while one step ahead is enough."""
@@ -226,6 +231,10 @@ class _Run(loop.Loop[Config, "Learner"]):
         if "accept" in decisions and "reject" not in decisions:
             self.best, self.best_step = deepcopy(self.learner.average), self.step
         return shares
+
+    def after_evaluation(self) -> None:
+        """See `Loop`: a checkpoint, since the best network may be another one now."""
+        self._save()
 
     def state(self) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
         """See `Loop`."""
@@ -298,17 +307,24 @@ class _Table:
         self.window = Window(config.window_size)
         self.due = 0.0
         number = max(2 * config.num_threads, round(config.num_games / _GAMES_PER_TASK))
-        seed = np.uint64(TRAINING_SEED + config.seed)
         bounds = [config.num_games * part // number for part in range(number + 1)]
         self.games = [
             TaughtGames(
                 rules,
                 end - begin,
                 # Another step gives other games: those of a run that went on are lost.
-                int(hash_seed(hash_seed(seed, SEED_STREAM, step), rules.num_players, part)),
+                _seed_of(config, SEED_STREAM, step, rules.num_players, part),
             )
             for part, (begin, end) in enumerate(pairwise(bounds))
         ]
+
+
+def _seed_of(config: Config, stream: int, *numbers: int) -> int:
+    """A seed of the run's own for something that these numbers tell from the rest."""
+    seed = np.uint64(TRAINING_SEED + config.seed)
+    for number in numbers:
+        seed = np.uint64(hash_seed(seed, stream, number))
+    return int(seed)
 
 
 class Learner(learning.Learner[Config]):
@@ -325,7 +341,7 @@ class Learner(learning.Learner[Config]):
 
     def make_modules(self) -> dict[str, nn.Module]:
         """See `learner.Learner`: a head for final points by seat as seen, and rounds left."""
-        return {"auxiliary": nn.Linear(self.config.layer_size, MAX_PLAYERS + 1)}
+        return {"auxiliary": nn.Linear(self.network.value_logits.in_features, MAX_PLAYERS + 1)}
 
     def learn(self, table: _Table, progress: float) -> dict[str, float]:
         """Learn from what is due, once the window has enough; say how it went.
@@ -363,9 +379,10 @@ class Learner(learning.Learner[Config]):
     def _loss(self, lessons: Lessons, rules: Rules) -> tuple[torch.Tensor, torch.Tensor]:
         """See `learner.Loss`.
 
-        The policy's divergence from the improved one is the reverse one, KL(policy || improved):
-        the targets' noise, which is that of Q in log p + sigma Q, then averages out. The usual
-        cross-entropy fits the mean of softmaxes, which is flatter the noisier the searches are.
+        The policy's target is the action found best, or the improved policy, by cross-entropy, or
+        by the reverse divergence KL(policy || improved). With the last one the targets' noise,
+        which is that of Q in log p + sigma Q, averages out; cross-entropy fits the mean of
+        softmaxes, which is flatter the noisier the searches are.
         """
         config = self.config
         observations, masks = observe_movers(lessons.games, rules)

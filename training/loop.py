@@ -159,6 +159,10 @@ class Loop(Generic[C, L]):
     def after_saving(self) -> None:
         """After a checkpoint: older ones are no longer needed."""
 
+    def after_evaluation(self) -> None:
+        """What is kept of the outcome, beside the metrics."""
+        self._save_policy()
+
     def restore(self, resume: bool) -> None:
         """Go on from the last checkpoint, if a run goes on."""
         if resume:
@@ -278,7 +282,7 @@ class Loop(Generic[C, L]):
         with runs.tell_once("drawing"):
             draw_diagnostics(self.run / "diagnostics.png", self.metrics.rows)
         self.evaluated, self.evaluation, self.statistics = self.step, evaluation, []
-        self._save_policy()
+        self.after_evaluation()
         for tracker in self.trackers:
             tracker.log(
                 {f"eval/{key}": value for key, value in (shares | facts).items()}, self.step
@@ -295,13 +299,14 @@ class Loop(Generic[C, L]):
 
     def _save_policy(self) -> None:
         network, step = self.policy()
+        evaluations = {row["step"]: runs.shares(row) for row in self.metrics.rows}
         save_policy(
             self.run / "policy",
             network,
             self.rules_in_turn,
             algorithm=self.config.algorithm,
             step=step,
-            evaluation=self.evaluation if self.evaluated == step else {},
+            evaluation=evaluations.get(step, {}),
         )
 
     def _save(self) -> None:

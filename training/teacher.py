@@ -23,7 +23,8 @@ LONGEST = 512
 _LOWEST = -30.0
 """Logarithm of the least probability in a target."""
 
-_SMALLEST = 1e-9
+_SMALLEST = 1e-30
+"""In place of a divisor of 0."""
 
 
 class Lessons(NamedTuple):
@@ -182,14 +183,13 @@ class TaughtGames:
     Args:
         rules: The variant.
         num_games: B.
-        seed: Of deals, searches and draws.
+        seed: Of deals, and of which decisions are taught.
     """
 
     def __init__(self, rules: Rules, num_games: int, seed: int) -> None:
         self._batch = Batch(rules, num_games, auto_reset=False)
         self._batch.reset(seed)
         self._action = np.zeros(num_games, np.int32)
-        self._seed = seed
         self._generator = np.random.default_rng(seed)
         self._now = 0  # place of the next decision in the rings below
         self._start = np.zeros(num_games, np.int64)  # decisions made before each game began
@@ -289,7 +289,7 @@ class TaughtGames:
             best=self._best[place],
             value=value[:, 0],
             points=points,
-            rounds=end["rounds"] - games["rounds"],
+            rounds=(end["rounds"] - games["rounds"]).astype(np.float32),
         )
         is_taught = self._is_taught[place]
         return Lessons(*(part[is_taught] for part in lessons))
