@@ -283,8 +283,9 @@ def challenge(
 _DEALS_AT_ONCE = 100
 """Played between two looks at the test."""
 
-_GATE = 2**20
-"""Added to the seed of an evaluation for the games against the best network."""
+_GATE = 2**39
+"""Added to the seed of an evaluation for the games against the best network: other deals than those
+of any evaluation."""
 
 _GAIN = 0.06
 """By which part of an even share a new best network wins more, in the sequential test."""
@@ -393,8 +394,8 @@ class Learner(learning.Learner[Config]):
         probs = log_probs.exp()
         target = torch.from_numpy(lessons.log_policy).float()
         entropy = -(probs * log_probs).sum(1).mean()
+        best = torch.from_numpy(lessons.best).long()
         if config.policy_target == "best":
-            best = torch.from_numpy(lessons.best).long()
             policy_loss = -log_probs.gather(1, best[:, None]).mean()
         elif config.policy_target == "improved":
             policy_loss = -(target.exp() * log_probs).sum(1).mean()
@@ -408,7 +409,7 @@ class Learner(learning.Learner[Config]):
         loss = policy_loss + config.vf_coef * value_loss + config.aux_coef * aux_loss
         with torch.no_grad():
             target_entropy = -(target.exp() * target).sum(1).mean()
-            agreement = (log_probs.argmax(1) == target.argmax(1)).float().mean()
+            agreement = (log_probs.argmax(1) == best).float().mean()
             statistics = torch.stack(
                 (policy_loss, value_loss, entropy, target_entropy, agreement, aux_loss)
             )
