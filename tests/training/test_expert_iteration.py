@@ -522,7 +522,8 @@ def test_train_with_lookahead_first_changes_to_search(config, monkeypatch):
             return make(*args)
 
         monkeypatch.setattr(expert_iteration, f"{kind}_teacher", spy)
-    run = expert_iteration.train(replace(config, lookahead_share=0.5, fast_simulations=3))
+    config = replace(config, lookahead_share=0.5, fast_simulations=3, gumbel_scale=1.0)
+    run = expert_iteration.train(config)
     full = [one for one in asked if one != ("search", (3, 1.0))]
     change = full.index(("search", (2, 1.0)))
     assert set(full[:change]) == {("lookahead", (1.0,))}
