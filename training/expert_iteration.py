@@ -35,7 +35,14 @@ from training.config import setting
 from training.networks import NETWORKS, NetworkSizes, PolicyNetwork, masked_log_probs, win_shares
 from training.policy_agent import PolicyAgent
 from training.run import EVALUATION_SEED, TRAINING_SEED
-from training.teacher import Lessons, TaughtGames, Window, lookahead_teacher, search_teacher
+from training.teacher import (
+    Lessons,
+    TaughtGames,
+    Teacher,
+    Window,
+    lookahead_teacher,
+    search_teacher,
+)
 
 
 @dataclass(frozen=True)
@@ -57,6 +64,7 @@ class Config(loop.LoopConfig):
     num_simulations: int = setting(200, 2, 10_000)  # which grow to so many at total_steps
     fast_simulations: int = setting(16, 2, 10_000)  # of one that is not
     full_share: float = setting(0.5, 0.01, 1)  # part of the decisions that is taught
+    temperature: float = setting(1.5, 0.01, 100)  # of the policy as the search's prior
     gumbel_scale: float = setting(0.5, 0, 10)  # of the noise by which the search explores
 
     policy_target: str = setting("reverse", choices=("reverse", "improved", "best"))
@@ -168,15 +176,17 @@ class _Run(loop.Loop[Config, "Learner"]):
                 return logits.numpy(), win_shares(value).numpy()
 
         def play(games: TaughtGames, seed: int) -> Lessons:
+            def search(num_simulations: int) -> Teacher:
+                return search_teacher(
+                    evaluate, num_simulations, config.temperature, config.gumbel_scale, seed
+                )
+
             number = self.num_simulations()
-            full = (
-                search_teacher(evaluate, number, config.gumbel_scale, seed)
-                if number
-                else lookahead_teacher(evaluate, config.gumbel_scale, seed)
-            )
             return games.play(
-                full,
-                search_teacher(evaluate, config.fast_simulations, config.gumbel_scale, seed),
+                search(number)
+                if number
+                else lookahead_teacher(evaluate, config.gumbel_scale, seed),
+                search(config.fast_simulations),
                 config.rollout_steps,
                 full_share=config.full_share,
                 td_lambda=config.td_lambda,

@@ -101,20 +101,23 @@ Teacher = Callable[[np.ndarray, Rules], Taught]
 
 
 def search_teacher(
-    evaluate: Evaluate, num_simulations: int, gumbel_scale: float, seed: int
+    evaluate: Evaluate, num_simulations: int, temperature: float, gumbel_scale: float, seed: int
 ) -> Teacher:
     """A Gumbel search on a network.
 
     Args:
         evaluate: The network.
         num_simulations: For each decision.
+        temperature: Of the network's policy as a prior, see `NetworkEvaluator`.
         gumbel_scale: Of the noise that chooses the root's candidates and among them.
         seed: Of the searches; equal positions get equal answers.
     """
     settings = Settings(
         num_simulations=num_simulations, gumbel=True, gumbel_scale=gumbel_scale, reuse=False
     )
-    search = Search(NetworkEvaluator(lambda rules: evaluate), settings, seed)
+    search = Search(
+        NetworkEvaluator(lambda rules: evaluate, temperature=temperature), settings, seed
+    )
 
     def teach(games: np.ndarray, rules: Rules) -> Taught:
         result = search.run(games, rules)

@@ -25,6 +25,9 @@ from splendor_env.search.tree import Selection
 ROLLOUTS = "rollouts"
 PRETRAINED = "pretrained"
 
+TEMPERATURE = 2.0
+"""Of networks trained here, unless told otherwise; an agent with `evaluate_games` has 1."""
+
 MakeAgent = Callable[[str, int], Any]
 
 _SEARCH_KEYS = {
@@ -33,6 +36,7 @@ _SEARCH_KEYS = {
     "threads": "threads",
     "root": "puct or gumbel",
     "c_puct": "weight of the prior",
+    "temperature": "of the network's policy as a prior: above 1 it looks at more moves",
     "outcomes": "sampled outcomes of a draw",
     "reuse": "1 to keep the tree between decisions, else 0",
 }
@@ -61,10 +65,12 @@ def make_mcts(argument: str, seed: int, make_agent: MakeAgent) -> SearchAgent:
     if source == ROLLOUTS:
         depth = _integer(spec, options, "depth", RolloutEvaluator().num_decisions, 0, 10_000)
         evaluator = RolloutEvaluator(depth)
+        if "temperature" in options:
+            raise SplendorError(f"agent {spec!r}: temperature is for networks, not eval={ROLLOUTS}")
     elif "depth" in options:
         raise SplendorError(f"agent {spec!r}: depth is for eval={ROLLOUTS}")
     else:
-        evaluator = _evaluator(spec, source, seed, make_agent)
+        evaluator = _evaluator(spec, options, source, seed, make_agent)
     return SearchAgent(spec, Search(evaluator, settings, seed))
 
 
@@ -79,8 +85,8 @@ def make_pretrained(argument: str, seed: int, make_agent: MakeAgent) -> SearchAg
     if "sims" not in options and "ms" not in options:
         needed = " or ".join(f"{key}= ({_SEARCH_KEYS[key]})" for key in ("sims", "ms"))
         raise SplendorError(f"agent {spec!r} needs {needed}")
-    settings = _settings(spec, options)
-    return SearchAgent(spec, Search(_evaluator(spec, PRETRAINED, seed, make_agent), settings, seed))
+    evaluator = _evaluator(spec, options, PRETRAINED, seed, make_agent)
+    return SearchAgent(spec, Search(evaluator, _settings(spec, options), seed))
 
 
 def make_lookahead(argument: str, seed: int, make_agent: MakeAgent) -> LookaheadAgent:
@@ -123,12 +129,19 @@ def _settings(spec: str, options: Mapping[str, str]) -> Settings:
     )
 
 
-def _evaluator(spec: str, source: str, seed: int, make_agent: MakeAgent) -> Evaluator:
+def _evaluator(
+    spec: str, options: Mapping[str, str], source: str, seed: int, make_agent: MakeAgent
+) -> Evaluator:
     """What judges leaves by the agent `source`."""
     agent = make_agent(source, seed)
-    if callable(getattr(agent, "evaluate_games", None)):
-        return PositionEvaluator(lambda rules: partial(agent.evaluate_games, rules=rules))
-    return NetworkEvaluator(_evaluate_for(spec, source, agent))
+    has_games = callable(getattr(agent, "evaluate_games", None))
+    default = 1.0 if has_games else TEMPERATURE
+    temperature = _number(spec, options, "temperature", default, 0.01, 100.0)
+    if has_games:
+        return PositionEvaluator(
+            lambda rules: partial(agent.evaluate_games, rules=rules), temperature=temperature
+        )
+    return NetworkEvaluator(_evaluate_for(spec, source, agent), temperature=temperature)
 
 
 def _evaluate_for(spec: str, source: str, agent: Any) -> Callable[[Rules], Evaluate]:

@@ -545,19 +545,21 @@ def gather_leaves(forest_, rules_, selection, plan, start, each, leaves, paths, 
 
 
 @jit
-def take_back(forest_, rules_, each, leaves, paths, ends, logits, shares):
+def take_back(forest_, rules_, each, temperature, leaves, paths, ends, logits, shares):
     """Put what a network said of the leaves of `gather_leaves` into the trees.
 
     Args:
         forest_: `Forest` of B trees, mutated.
         rules_: The variant.
         each: Leaves of each tree, L.
+        temperature: By which the logits are divided.
         leaves, paths, ends: As written by `gather_leaves`.
         logits: (B * L, A) float32.
         shares: (B * L, 4) float32 by seat as seen by the mover.
     """
     value = np.empty(rules_.num_players)
     legal = np.empty(NUM_ACTIONS, np.int64)
+    softened = np.empty(NUM_ACTIONS, np.float32)
     for row in range(forest_.roots.shape[0]):
         nodes = forest_.nodes[row]
         for place in range(row * each, (row + 1) * each):
@@ -570,7 +572,9 @@ def take_back(forest_, rules_, each, leaves, paths, ends, logits, shares):
                 if index != UNSTORED and not nodes[index].is_expanded:
                     low, high = rules.legal_actions(game, rules_)
                     prior = forest_.priors[row, index]
-                    tree.expand(nodes[index], prior, logits[place], low, high, legal)
+                    for action in range(NUM_ACTIONS):
+                        softened[action] = logits[place, action] / temperature
+                    tree.expand(nodes[index], prior, softened, low, high, legal)
             tree.back_up(nodes, paths[place], length, index, value)
 
 
@@ -632,11 +636,20 @@ class NetworkEvaluator:
         evaluate_for: Gives the network for the rules of a game; see `Evaluate`. Called by several
             threads where the search has several.
         batch_size: Leaves to gather at once where there are fewer games than that.
+        temperature: By which the policy's logits are divided to be a prior. A policy that was
+            trained to choose leaves next to nothing for the moves that it does not choose, and a
+            search would never look at them; above 1 it does.
     """
 
-    def __init__(self, evaluate_for: Callable[[Rules], Evaluate], batch_size: int = 8) -> None:
+    def __init__(
+        self,
+        evaluate_for: Callable[[Rules], Evaluate],
+        batch_size: int = 8,
+        temperature: float = 1.0,
+    ) -> None:
         self.evaluate_for = evaluate_for
         self.batch_size = batch_size
+        self.temperature = np.float32(temperature)
 
     def expand_roots(self, forest: Forest, rules_: Rules) -> None:
         """See `Evaluator`."""
@@ -669,7 +682,7 @@ class NetworkEvaluator:
             logits, shares = map(
                 np.asarray, self._judge(leaves[:rows], observation[:rows], evaluate)
             )
-            take_back(forest, rules_, each, leaves, paths, ends, logits, shares)
+            take_back(forest, rules_, each, self.temperature, leaves, paths, ends, logits, shares)
 
     def _judge(
         self, leaves: np.ndarray, observation: np.ndarray, evaluate: Callable
@@ -683,7 +696,7 @@ class PositionEvaluator(NetworkEvaluator):
     Args:
         evaluate_for: Gives for the rules of a game what answers (B,) GAME as `Evaluate` would;
             games that are over are among them, and what it says of those is not used.
-        batch_size: See `NetworkEvaluator`.
+        batch_size, temperature: See `NetworkEvaluator`.
     """
 
     def _judge(

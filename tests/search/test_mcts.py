@@ -56,6 +56,22 @@ def is_same(one, other):
     return all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
 
 
+@ROOTS
+def test_temperature_divides_the_logits_of_the_prior(gumbel):
+    rules = standard(2)
+    games, settings = positions(rules), Settings(num_simulations=24, gumbel=gumbel)
+
+    def twice(observation):
+        logits, shares = linear(observation)
+        return 2 * logits, shares
+
+    softened = NetworkEvaluator(lambda rules: twice, temperature=2.0)
+    expected = Search(NETWORK, settings).run(games, rules)
+    assert is_same(Search(softened, settings).run(games, rules), expected)
+    sharp = NetworkEvaluator(lambda rules: twice)
+    assert not is_same(Search(sharp, settings).run(games, rules), expected)
+
+
 @EVALUATORS
 @ROOTS
 @pytest.mark.parametrize("num_players", [2, 3, 4])

@@ -524,10 +524,10 @@ def test_train_with_lookahead_first_changes_to_search(config, monkeypatch):
         monkeypatch.setattr(expert_iteration, f"{kind}_teacher", spy)
     config = replace(config, lookahead_share=0.5, fast_simulations=3, gumbel_scale=1.0)
     run = expert_iteration.train(config)
-    full = [one for one in asked if one != ("search", (3, 1.0))]
-    change = full.index(("search", (2, 1.0)))
+    full = [one for one in asked if one != ("search", (3, 1.5, 1.0))]
+    change = full.index(("search", (2, 1.5, 1.0)))
     assert set(full[:change]) == {("lookahead", (1.0,))}
-    assert set(full[change:]) == {("search", (2, 1.0))}
+    assert set(full[change:]) == {("search", (2, 1.5, 1.0))}
     assert load_policy(run)[1]["step"] >= config.total_steps
 
 

@@ -282,7 +282,7 @@ def network_of(num_players, seed=0):
 
 
 TEACHERS = {
-    "search": lambda evaluate, scale, seed: search_teacher(evaluate, 4, scale, seed),
+    "search": lambda evaluate, scale, seed: search_teacher(evaluate, 4, 1.5, scale, seed),
     "lookahead": lookahead_teacher,
 }
 
