@@ -162,7 +162,7 @@ def tabulate(results: np.ndarray, counts: np.ndarray, num_players: int) -> dict[
     sides = {
         "seat": np.ones_like(share),
         "winner": np.where(has_result[:, None], share, 0),
-        "other": has_result[:, None] & (share == 0),
+        "other": np.where(has_result[:, None], share == 0, 0.0),  # floats: sums of int8 overflow
     }
     values = {name: results[name] for name in ("num_cards", "nobles", "points")}
     values |= {name: counts[name] for name in COUNTS.names or ()}

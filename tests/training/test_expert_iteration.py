@@ -536,7 +536,7 @@ def test_train_no_search_has_the_seed_of_another(config, monkeypatch):
     decide(monkeypatch, "reject")
     seeds = []
 
-    def teacher(evaluate, num_simulations, gumbel_scale, seed):
+    def teacher(evaluate, num_simulations, temperature, gumbel_scale, seed):
         def teach(games, rules):
             mask = observe_movers(games, rules)[1]
             value = np.zeros((len(games), 4), np.float32)

@@ -332,10 +332,9 @@ def test_train_learns_to_beat_random(config):
         checkpoint_every=1_000_000,
     )
     network, _ = load_policy(ppo.train(config))
-    result = play_match(PolicyAgent(network, "ppo"), make_agent("random"), standard(2), 400, 5)
-    untrained = PolicyNetwork(config.network_sizes())
-    before = play_match(PolicyAgent(untrained, "new"), make_agent("random"), standard(2), 400, 5)
-    assert result.low > 0.85 > before.win_share
+    trained, untrained = PolicyAgent(network, "ppo"), PolicyNetwork(config.network_sizes())
+    for opponent in (make_agent("random"), PolicyAgent(untrained, "new")):
+        assert play_match(trained, opponent, standard(2), 400, 5).low > 0.85
 
 
 def test_learner_gradient_is_that_of_the_written_out_loss(config):
