@@ -332,9 +332,11 @@ def test_train_learns_to_beat_random(config):
         checkpoint_every=1_000_000,
     )
     network, _ = load_policy(ppo.train(config))
-    trained, untrained = PolicyAgent(network, "ppo"), PolicyNetwork(config.network_sizes())
-    for opponent in (make_agent("random"), PolicyAgent(untrained, "new")):
-        assert play_match(trained, opponent, standard(2), 400, 5).low > 0.85
+    torch.manual_seed(config.seed)  # the weights that the training has begun with
+    untrained = PolicyAgent(PolicyNetwork(config.network_sizes()), "new")
+    trained, random = PolicyAgent(network, "ppo"), make_agent("random")
+    assert play_match(trained, random, standard(2), 400, 5).low > 0.85
+    assert play_match(trained, untrained, standard(2), 400, 5).low > 0.85
 
 
 def test_learner_gradient_is_that_of_the_written_out_loss(config):
