@@ -5,6 +5,7 @@ A trainer derives from `Loop` and says what an update is. sb3_ppo has Stable-Bas
 
 import json
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -98,11 +99,10 @@ def held(config: C, resume: bool, fixed: Sequence[str]) -> Iterator[tuple[Path, 
         torch.set_flush_denormal(False)
 
 
-class Loop(Generic[C, L]):
+class Loop(ABC, Generic[C, L]):
     """A run under way.
 
-    A trainer sets up whatever else it needs, calls `restore`, and defines the methods
-    that have no body here.
+    A trainer sets up whatever else it needs, calls `restore`, and defines the abstract methods.
 
     Args:
         config: The settings; its `run_folder` is `run`.
@@ -125,13 +125,13 @@ class Loop(Generic[C, L]):
         self.trackers: list[Any] = []
         self.evaluated, self.evaluation, self.saved = 0, {}, 0
 
+    @abstractmethod
     def describe(self) -> str:
         """What a run tells of itself when it starts, beside its folder and steps."""
-        raise NotImplementedError
 
+    @abstractmethod
     def update(self, rules: Rules) -> tuple[int, dict[str, float]]:
         """Play on by these rules and learn; the steps made, and how it went."""
-        raise NotImplementedError
 
     def player(self) -> PolicyNetwork:
         """The network that an evaluation measures."""
