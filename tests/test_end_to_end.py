@@ -14,20 +14,12 @@ pytest.importorskip("onnxscript")
 pytest.importorskip("onnxruntime")
 
 pytestmark = [
+    pytest.mark.usefixtures("torch_as_before"),
     pytest.mark.slow,
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
 ]
 
 CONFIG = Path(__file__).parents[1] / "configs" / "smoke.toml"
-
-
-@pytest.fixture(autouse=True)
-def as_before():
-    torch = pytest.importorskip("torch")
-    threads, state = torch.get_num_threads(), torch.get_rng_state()
-    yield
-    torch.set_num_threads(threads)
-    torch.set_rng_state(state)
 
 
 def test_train_go_on_export_and_evaluate(tmp_path, capsys, monkeypatch):

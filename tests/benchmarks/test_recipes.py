@@ -8,14 +8,14 @@ import pytest
 
 pytest.importorskip("torch")
 
-import torch
-
 from benchmarks import recipes
 from benchmarks.recipes import Stage
 from splendor_env.core.state import standard
 from training import expert_iteration, ppo
 from training.checkpoint import load_policy, save_policy
 from training.networks import PolicyNetwork
+
+pytestmark = pytest.mark.usefixtures("torch_as_before")
 
 SMALL = {"num_games": 16, "layer_size": 8, "card_size": 4, "num_shared_layers": 0}
 TAUGHT = {
@@ -26,13 +26,6 @@ TAUGHT = {
     "batch_size": 64,
     "gate_games": 2,
 }
-
-
-@pytest.fixture(autouse=True)
-def torch_threads():
-    threads = torch.get_num_threads()
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture

@@ -32,6 +32,8 @@ from training.diagnostics import (
 )
 from training.networks import NetworkSizes, PolicyNetwork, win_shares
 
+pytestmark = pytest.mark.usefixtures("torch_as_before")
+
 TRAINER_COLUMNS = {
     "entropy",
     "approx_kl",
@@ -42,14 +44,6 @@ TRAINER_COLUMNS = {
     "learning_rate",
     "steps_per_second",
 }
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

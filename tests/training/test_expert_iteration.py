@@ -17,8 +17,9 @@ import safetensors.torch
 import torch
 
 from splendor_env.core.actions import BUY, RETURN
-from splendor_env.core.batch import Batch, observe_movers
+from splendor_env.core.batch import observe_movers
 from splendor_env.core.state import SplendorError, standard
+from tests.training.positions import random_positions
 from training import expert_iteration, loop
 from training import learner as learning
 from training import run as runs
@@ -28,14 +29,7 @@ from training.expert_iteration import Config, Learner, challenge
 from training.networks import PolicyNetwork, masked_log_probs
 from training.teacher import Taught, Window, no_lessons
 
-
-@pytest.fixture(autouse=True)
-def torch_as_before():
-    threads, state = torch.get_num_threads(), torch.get_rng_state()
-    yield
-    torch.set_num_threads(threads)
-    torch.set_rng_state(state)
-    torch.set_flush_denormal(False)
+pytestmark = pytest.mark.usefixtures("torch_as_before")
 
 
 @pytest.fixture(autouse=True)
@@ -173,20 +167,10 @@ def test_simulations_grow_geometrically_after_the_lookahead(config, share, progr
 # ---- learning
 
 
-def positions(rules, number, num_steps=7):
-    """Positions of games in which random moves were made."""
-    batch = Batch(rules, number)
-    batch.reset(7)
-    generator = np.random.default_rng(7)
-    for _ in range(num_steps):
-        batch.step((batch.action_mask * generator.random(batch.action_mask.shape)).argmax(1))
-    return batch.games.copy()
-
-
 def lessons_of(rules, number=20):
     """Positions with made-up targets, in the types that lessons have."""
     generator = np.random.default_rng(3)
-    games = positions(rules, number)
+    games = random_positions(rules, number, 7)
     mask = observe_movers(games, rules)[1] == 1
     lessons = no_lessons(number)
     policy = np.where(mask, generator.random(mask.shape), 0)

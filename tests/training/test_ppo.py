@@ -28,16 +28,9 @@ from training.networks import PolicyNetwork, masked_log_probs
 from training.policy_agent import PolicyAgent
 from training.rollout import Rollout, SelfPlay
 
+pytestmark = pytest.mark.usefixtures("torch_as_before")
+
 PROJECT = Path(__file__).parents[2]
-
-
-@pytest.fixture(autouse=True)
-def torch_as_before():
-    threads, state = torch.get_num_threads(), torch.get_rng_state()
-    yield
-    torch.set_num_threads(threads)
-    torch.set_rng_state(state)
-    torch.set_flush_denormal(False)
 
 
 @pytest.fixture

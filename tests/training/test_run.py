@@ -24,13 +24,7 @@ from training.config import RunConfig, dump_config
 from training.networks import PolicyNetwork
 from training.run import Metrics
 
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("torch_as_before")
 
 
 @pytest.fixture

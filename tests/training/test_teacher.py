@@ -9,7 +9,6 @@ pytest.importorskip("torch")
 
 from splendor_env.core.actions import NUM_ACTIONS
 from splendor_env.core.batch import (
-    Batch,
     observe_movers,
     step_games,
     write_action_masks,
@@ -20,6 +19,7 @@ from splendor_env.core.state import EndReason, standard
 from splendor_env.search.lookahead import LookaheadAgent
 from splendor_env.search.mcts import SearchResult
 from splendor_env.search.policy import softmax
+from tests.training.positions import random_positions
 from training import teacher as teaching
 from training.teacher import (
     Lessons,
@@ -257,16 +257,6 @@ def test_with_own_share_the_others_share_the_rest_as_before():
     assert found.dtype == np.float32
 
 
-def positions(rules, number=12, num_steps=9):
-    """Positions of games in which random moves were made."""
-    batch = Batch(rules, number)
-    batch.reset(7)
-    generator = np.random.default_rng(7)
-    for _ in range(num_steps):
-        batch.step((batch.action_mask * generator.random(batch.action_mask.shape)).argmax(1))
-    return batch.games.copy()
-
-
 def network_of(num_players, seed=0):
     """Opinions that depend on all that is seen."""
     generator = np.random.default_rng(seed)
@@ -291,7 +281,7 @@ TEACHERS = {
 @pytest.mark.parametrize("num_players", [2, 3, 4])
 def test_a_teacher_says_something_sensible(kind, num_players):
     rules = standard(num_players)
-    games = positions(rules)
+    games = random_positions(rules, 12, 9)
     legal, row = legal_actions(games, rules), np.arange(len(games))
     taught = TEACHERS[kind](network_of(num_players), 1.0, 5)(games.copy(), rules)
     np.testing.assert_allclose(np.exp(taught.log_policy).sum(1), 1, atol=1e-9)
@@ -305,7 +295,7 @@ def test_a_teacher_says_something_sensible(kind, num_players):
 @pytest.mark.parametrize("kind", TEACHERS)
 def test_a_teacher_repeats_by_its_seed_and_explores_by_its_noise(kind):
     rules, evaluate = standard(2), network_of(2)
-    games = positions(rules, number=40)
+    games = random_positions(rules, 40, 9)
 
     def ask(scale, seed):
         return TEACHERS[kind](evaluate, scale, seed)(games, rules)
@@ -320,7 +310,7 @@ def test_a_teacher_repeats_by_its_seed_and_explores_by_its_noise(kind):
 @pytest.mark.parametrize("kind", TEACHERS)
 def test_a_teacher_does_not_look_at_what_the_mover_cannot_see(kind):
     rules = standard(2)
-    games = positions(rules)
+    games = random_positions(rules, 12, 9)
     other = games.copy()
     other["seed"] += 1
     first, second = (
@@ -332,7 +322,7 @@ def test_a_teacher_does_not_look_at_what_the_mover_cannot_see(kind):
 
 def test_the_lookahead_teacher_says_what_lookahead_finds():
     rules, evaluate = standard(3), network_of(3)
-    games = positions(rules)
+    games = random_positions(rules, 12, 9)
     found = LookaheadAgent("same", lambda rules: evaluate, seed=5).look(games, rules)
     taught = lookahead_teacher(evaluate, 0.0, 5)(games, rules)
     assert (taught.action == found.scores.argmax(1)).all()
