@@ -10,11 +10,11 @@ of the one before. With `--start` all recipes start from that policy in place of
 The time is that of the updates alone: playing and learning. Learning rate and all else that follows
 the progress of a training follows its time here, so that it ends when the time does. Stages of
 expert iteration that last less than an hour have fewer games at once, a smaller window, a shorter
-warm-up and a mean over fewer batches, in proportion, unless the recipe sets them; see `shrunk`. The
-order of the recipes is reversed from seed to seed: a drift of the machine is fair to all.
+warm-up and a mean over fewer batches, in proportion; see `shrunk`. The order of the recipes is
+reversed from seed to seed: a drift of the machine is fair to all.
 
-What plays is a run's last network, of expert iteration the averaged one, whether it would have
-passed the gate or not. The reference is the policy of `--start`, or the one of the first recipe
+What plays is a run's last network, of expert iteration the averaged one, whether it has passed the
+gate or not. The reference is the policy of `--start`, or the one of the first recipe
 with the same seed. Matches are on deals that no training has used.
 
 Trainings and matches are added to the file as soon as they are over, and what the file has is not
@@ -24,9 +24,7 @@ begin with the same stage share its training. Policies are kept beside the file,
 """
 
 import argparse
-import hashlib
 import importlib
-import json
 import shlex
 import shutil
 import statistics
@@ -39,15 +37,14 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchmarks.kept import Kept, digest
 from splendor_env.agents import Agent, make_agent
 from splendor_env.bench import machine
 from splendor_env.core.state import SplendorError, standard
 from splendor_env.evaluation import play_match
-from splendor_env.record import cut_torn_end
 from training import expert_iteration
 from training.checkpoint import git_commit, load_policy
 from training.config import RunConfig, load_config
-from training.networks import PolicyNetwork
 from training.policy_agent import PolicyAgent
 
 BASELINES = ("greedy", "racer")
@@ -88,8 +85,14 @@ def _simulations(number: int) -> dict[str, Any]:
 
 
 def _each(**values: Sequence[Any]) -> dict[str, Recipe]:
-    """A recipe for each value of each setting, all others being the defaults."""
-    return {f"{key} {value}": _after_ppo({key: value}) for key in values for value in values[key]}
+    """The defaults, and a recipe for each other value of each setting."""
+    default = expert_iteration.Config()
+    return {"defaults": _after_ppo({})} | {
+        f"{key} {value}": _after_ppo({key: value})
+        for key in values
+        for value in values[key]
+        if value != getattr(default, key)
+    }
 
 
 _ONE_STEP = {"lookahead_share": 1.0}
@@ -165,9 +168,6 @@ class Clock:
             def progress(self) -> float:
                 return min(1.0, clock.seconds / clock._limit)
 
-            def policy(self) -> tuple[PolicyNetwork, int]:
-                return self.player(), self.step  # whatever the gate says
-
             def _update(self, *args: Any) -> None:
                 before, start, core_start = self.step, time.perf_counter(), time.process_time()
                 super()._update(*args)
@@ -206,12 +206,13 @@ def configure(
         "eval_games": 2,  # at the end
         "checkpoint_every": NEVER,
     }
+    config = replace(config, **(settings | dict(sizes) | dict(stage.settings)))
     if isinstance(config, expert_iteration.Config):
-        settings |= shrunk(config, minutes, options.threads)
-    return replace(config, **(settings | dict(sizes) | dict(stage.settings)))
+        config = replace(config, gate_games=1, **shrunk(config, minutes))
+    return config
 
 
-def shrunk(config: expert_iteration.Config, minutes: float, threads: int) -> dict[str, Any]:
+def shrunk(config: expert_iteration.Config, minutes: float) -> dict[str, Any]:
     """What makes expert iteration slow to begin, for less than an hour.
 
     No lesson comes before the first games are over, and those under way in the end are lost; a mean
@@ -220,38 +221,11 @@ def shrunk(config: expert_iteration.Config, minutes: float, threads: int) -> dic
     part = min(1.0, minutes / 60)
     window_size = max(20_000, round(part * config.window_size))
     return {
-        "num_games": max(128 * threads, round(part * config.num_games)),
+        "num_games": max(128 * config.num_threads, round(part * config.num_games)),
         "window_size": window_size,
         "warm_up": window_size // 8,
         "ema_decay": max(0.0, 1 - (1 - config.ema_decay) / part),
     }
-
-
-class Kept:
-    """What is finished, by what it was made from; a line of JSON for each in a file."""
-
-    def __init__(self, file: Path) -> None:
-        self._file = file
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.touch()
-        cut_torn_end(file)
-        rows = map(json.loads, file.read_text(encoding="utf-8").splitlines())
-        self._values = {digest(row["key"]): row["value"] for row in rows}
-
-    def get(self, key: dict[str, Any], make: Callable[[], Any]) -> Any:
-        """The value that the file has, or else make it and add it to the file."""
-        name = digest(key)
-        if name not in self._values:
-            value = make()
-            with self._file.open("a", encoding="utf-8") as file:
-                file.write(json.dumps({"key": key, "value": value}) + "\n")
-            self._values[name] = value
-        return self._values[name]
-
-
-def digest(key: dict[str, Any]) -> str:
-    """A short name for a key."""
-    return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
 
 
 class Policy(NamedTuple):
@@ -306,9 +280,14 @@ class Comparison:
             config = replace(config, runs_folder=runs_folder)
             self._compile(config)
             clock = Clock(minutes)
-            run = clock.train(config)
+            try:
+                run = clock.train(config)
+            except SystemExit as signal:  # what the trainer has saved is gone with the folder
+                print("the same command goes on, with this training anew", file=sys.stderr)
+                raise SystemExit(signal.code) from None
             shutil.rmtree(folder, ignore_errors=True)
-            shutil.copytree(run / "policy", folder)
+            newest = run / "newest"
+            shutil.copytree(newest if newest.exists() else run / "policy", folder)
         return {
             "minutes": clock.seconds / 60,
             "core_minutes": clock.core_seconds / 60,
@@ -437,17 +416,29 @@ def without_start(recipe: Recipe) -> Recipe:
     return tuple(stage._replace(share=stage.share / whole) for stage in stages)
 
 
+def _positive(kind: Callable[[str], Any]) -> Callable[[str], Any]:
+    """A type of arguments, above 0."""
+
+    def number(text: str) -> Any:
+        value = kind(text)
+        if not value > 0:
+            raise argparse.ArgumentTypeError(f"must be above 0, not {text}")
+        return value
+
+    return number
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Make what the file lacks, and print the table."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("file", type=Path, help="JSON lines, one for each training and match")
     parser.add_argument("--set", choices=list(SETS), required=True, help="of recipes")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="recipes of the set")
-    parser.add_argument("--minutes", type=float, default=10, help="of each recipe")
-    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--minutes", type=_positive(float), default=10, help="of each recipe")
+    parser.add_argument("--seeds", type=_positive(int), default=1)
     parser.add_argument("--players", type=int, choices=(2, 3, 4), default=2)
-    parser.add_argument("--games", type=int, default=4000, help="of each match")
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--games", type=_positive(int), default=4000, help="of each match")
+    parser.add_argument("--threads", type=_positive(int), default=1)
     parser.add_argument("--start", type=Path, metavar="POLICY", help="in place of PPO")
     options = parser.parse_args(arguments)
     recipes = SETS[options.set]

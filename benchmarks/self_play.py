@@ -23,7 +23,14 @@ from splendor_env.core._jit import jit
 from splendor_env.core.actions import BUY, RESERVE, RESERVE_DECK, RETURN
 from splendor_env.core.cards import CARD_LEVEL, CARD_POINTS, NUM_LEVELS
 from splendor_env.core.gems import gold_of
-from splendor_env.core.state import MAX_PLAYERS, EndReason, Phase, Rules, standard
+from splendor_env.core.state import (
+    MAX_PLAYERS,
+    EndReason,
+    Phase,
+    Rules,
+    SplendorError,
+    standard,
+)
 from splendor_env.evaluation.arena import Games, Seating
 from splendor_env.evaluation.report import count_ends, shares_by_seat, spread
 from splendor_env.evaluation.workers import play_specs_games
@@ -290,7 +297,10 @@ def main() -> None:
     for num_players in options.players:
         print(f"{num_players} players", file=sys.stderr, flush=True)
         rules_ = standard(num_players)
-        games = play(options.agent, rules_, options.games, options.seed, options.jobs)
+        try:
+            games = play(options.agent, rules_, options.games, options.seed, options.jobs)
+        except SplendorError as error:
+            raise SystemExit(f"error: {error}") from error
         tables.append(tabulate(games.results, count(games, rules_), num_players))
     print(f"{options.agent} against itself, seed {options.seed}\n")
     print(markdown(tables))

@@ -14,23 +14,24 @@ games are searched in one call, its time for each is what they take together, sp
 """
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.progress import Progress
 
+from benchmarks.kept import Kept
 from splendor_env.agents.fingerprint import fingerprint
+from splendor_env.agents.onnx import PRETRAINED_FOLDER
 from splendor_env.bench import machine
-from splendor_env.core.state import standard
+from splendor_env.core.state import SplendorError, standard
 from splendor_env.evaluation import play_specs
 from splendor_env.evaluation.arena import num_deals_of
-from splendor_env.record import cut_torn_end
 
 NETWORKS = Path(__file__).parents[2] / "shared" / "yardstick"
 POLICY = "pretrained"
@@ -80,17 +81,24 @@ class Match(NamedTuple):
         """By which a finished match is found again."""
         return {
             "specs": [_public(spec) for spec in self.specs],
-            "made_from": [_made_from(spec) for spec in self.specs],
+            "made_from": [_made_from(spec, self.players) for spec in self.specs],
             "players": self.players,
             "games": num_deals_of(self.games, self.players) * self.players,
             "seed": self.seed,
         }
 
 
-def _made_from(spec: str) -> str:
-    """The fingerprint of a spec, and of the one within it."""
-    inner = spec.removeprefix(_COMMON_SUBSET)
-    return fingerprint(spec) if inner == spec else f"{fingerprint(spec)} {fingerprint(inner)}"
+def _made_from(spec: str, players: int) -> str:
+    """The fingerprint of a spec, and of the one within it, as far as so many players matter."""
+    if spec.startswith(_COMMON_SUBSET):
+        inner = spec.removeprefix(_COMMON_SUBSET)
+        return f"{fingerprint(_COMMON_SUBSET)} {_made_from(inner, players)}"
+    # Of `pretrained` all networks would count, and a new one for two players throw away all games.
+    kind, _, options = spec.partition(":")
+    if kind != "pretrained":
+        return fingerprint(spec)
+    network = f"onnx:{PRETRAINED_FOLDER / f'{players}p.onnx'}"
+    return fingerprint(f"mcts:{options},eval={network}" if options else network)
 
 
 def plan(
@@ -120,16 +128,8 @@ def plan(
     return matches
 
 
-def read(file: Path) -> list[dict[str, Any]]:
-    """The finished matches of a file; what an interruption has left of a line is cut off."""
-    if not file.exists():
-        return []
-    cut_torn_end(file)
-    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-
-
 def play(match: Match, jobs: int) -> dict[str, Any]:
-    """Play a match; what the file shall say of it."""
+    """Play a match, and say how it went and on what."""
     rules, load = standard(match.players), _load()
     play_specs(*match.specs, rules, match.players, match.seed)  # compiles
     console = Console(stderr=True)
@@ -143,13 +143,12 @@ def play(match: Match, jobs: int) -> dict[str, Any]:
             lambda done, total: progress.update(task, completed=done, total=total),
             jobs=jobs,
         )
-    key = match.key
+    specs = dict(zip(("agent", "against"), match.key["specs"], strict=True))
     return {
-        "key": key,
         "jobs": jobs,
         "load": [load, _load()],
         "machine": machine(),
-        "result": asdict(result) | dict(zip(("agent", "against"), key["specs"], strict=True)),
+        "result": asdict(result) | specs,
     }
 
 
@@ -216,17 +215,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--jobs", type=int, default=1, help="processes of a match")
     parser.add_argument("--networks", type=Path, default=NETWORKS, help="folder of the public ones")
     options = parser.parse_args(arguments)
-    rows = read(options.file)
-    finished = []
-    for match in plan(options.only, options.players, options.games, options.seed, options.networks):
-        key = match.key
-        row = next((row for row in rows if row["key"] == key), None)
-        if row is None:
-            _say(_title(match))
-            row = play(match, options.jobs)
-            with options.file.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(row) + "\n")
-        finished.append((match, row))
+    matches = plan(options.only, options.players, options.games, options.seed, options.networks)
+
+    def finish(match: Match) -> dict[str, Any]:
+        _say(_title(match))
+        return play(match, options.jobs)
+
+    try:
+        kept = Kept(options.file)
+        finished = [(match, kept.get(match.key, partial(finish, match))) for match in matches]
+    except SplendorError as error:
+        raise SystemExit(f"error: {error}") from error
     print(table(finished))
     print(f"\nseed {options.seed}")
     for used in dict.fromkeys(

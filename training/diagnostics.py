@@ -46,12 +46,14 @@ ACTION_COLUMNS = {
 """Column of each kind of action: its share of all decisions."""
 
 PANELS = {
-    "entropy of the policy (nats)": ("entropy", "self_play_entropy"),
+    "entropy of the policy (nats)": ("entropy", "target_entropy", "self_play_entropy"),
+    "agreement with the teacher's best move": ("agreement",),
     "approximate KL divergence of an update": ("approx_kl",),
     "clip fraction": ("clip_fraction",),
     "explained variance of the value": ("explained_variance", "value_explained"),
     "policy loss": ("policy_loss",),
     "value loss": ("value_loss",),
+    "auxiliary loss": ("aux_loss",),
     "learning rate": ("learning_rate",),
     "steps per second": ("steps_per_second",),
     "calibration error (win share)": ("calibration_error",),

@@ -1,6 +1,6 @@
 """Expert iteration: search as teacher, network as student.
 
-`python -m training.expert_iteration configs/expert_2p.toml`
+`splendor train configs/expert_2p.toml`
 
 Games are played by a small Gumbel search on the network (Danihelka et al. 2022, "Policy improvement
 by planning with Gumbel"), many at once. What the searches found, and how the games ended, goes into
@@ -11,7 +11,7 @@ test.
 docs/training.md explains the figures and lists what a run keeps in its folder.
 """
 
-import sys
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from dataclasses import dataclass
@@ -23,6 +23,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from splendor_env.agents.layouts import PolicyWarning, rule_differences
 from splendor_env.core.batch import observe_movers
 from splendor_env.core.random import CHOICE_STREAM, SEED_STREAM, hash_seed
 from splendor_env.core.state import MAX_PLAYERS, Rules, SplendorError
@@ -93,7 +94,7 @@ class Config(loop.LoopConfig):
             )
 
 
-_FIXED = ("seed", "rules", "num_players", "num_games", "precision", *NetworkSizes._fields)
+_FIXED = ("seed", "rules", "num_players", "precision", *NetworkSizes._fields)
 """Settings that a resumed run cannot change."""
 
 _STATISTICS = ("policy_loss", "value_loss", "entropy", "target_entropy", "agreement", "aux_loss")
@@ -125,12 +126,16 @@ def train(
     """
     weights = None
     if config.start and not resume:
-        weights = load_policy(config.start)[0]
+        weights, about = load_policy(config.start)
         if weights.sizes != config.network_sizes():
             raise SplendorError(
                 f"the network in {config.start} has {weights.sizes}, the config asks for "
                 f"{config.network_sizes()}"
             )
+        for rules in config.rules_in_turn():
+            differences = rule_differences(about["rules"], about["num_players"], rules)
+            if differences:
+                warnings.warn(f"{config.start} was trained for {differences}", PolicyWarning, 2)
     with loop.held(config, resume, _FIXED) as (run, config):
         _Run(config, run, resume, weights, on_evaluation).go()
     return run
@@ -241,6 +246,10 @@ class _Run(loop.Loop[Config, "Learner"]):
         if "accept" in decisions and "reject" not in decisions:
             self.best, self.best_step = deepcopy(self.learner.average), self.step
         return shares
+
+    def after_saving(self) -> None:
+        """See `Loop`: the newest network too can be played, exported and gone on from."""
+        self.save_policy("newest", self.learner.average, self.step)
 
     def after_evaluation(self) -> None:
         """See `Loop`: a checkpoint, since the best network may be another one now."""
@@ -428,14 +437,3 @@ class Learner(learning.Learner[Config]):
 
 _POINTS, _ROUNDS = 15.0, 30.0
 """Of a typical game: targets of about 1."""
-
-
-def main(arguments: list[str]) -> None:
-    """`python -m training.expert_iteration CONFIG [key=value ...] [--resume]`."""
-    loop.main(arguments, Config, train, main.__doc__)
-
-
-if __name__ == "__main__":
-    from training.expert_iteration import main  # `Config` of this module, not of `__main__`
-
-    main(sys.argv[1:])

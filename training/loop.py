@@ -29,7 +29,7 @@ from training.checkpoint import (
     state_version,
     write_atomically,
 )
-from training.config import DivergedError, RunConfig, load_config, load_run_config, setting
+from training.config import DivergedError, RunConfig, load_run_config, setting
 from training.diagnostics import draw_calibration, draw_diagnostics, play_self, summarize
 from training.learner import Learner, faster_precision
 from training.networks import PolicyNetwork
@@ -161,7 +161,7 @@ class Loop(ABC, Generic[C, L]):
 
     def after_evaluation(self) -> None:
         """What is kept of the outcome, beside the metrics."""
-        self._save_policy()
+        self.save_policy("policy", *self.policy())
 
     def restore(self, resume: bool) -> None:
         """Go on from the last checkpoint, if a run goes on."""
@@ -275,7 +275,12 @@ class Loop(ABC, Generic[C, L]):
         seconds = time.monotonic() - start
         self.minutes += seconds / 60
         shares = {f"win_share_{name}": share for name, share in evaluation.items()}
-        row = {"step": self.step, "minutes": round(self.minutes, 2)}
+        policy_step = self.policy()[1]
+        row = {
+            "step": self.step,
+            "minutes": round(self.minutes, 2),
+            "policy_step": policy_step,
+        }
         for key, value in (shares | _means(self.statistics) | facts).items():
             row[key] = float(f"{value:.6g}")
         self.metrics.append(row)
@@ -290,6 +295,7 @@ class Loop(ABC, Generic[C, L]):
         show(
             f"step {self.step:,}  {self.minutes:.1f} min  {runs.as_text(evaluation)}  "
             f"(at least {num_games} games each, {seconds:.1f} s)"
+            + ("" if policy_step == self.step else f"  the policy is still that of step {policy_step:,}")
         )
         self.on_evaluation(self.step, evaluation)
 
@@ -297,11 +303,11 @@ class Loop(ABC, Generic[C, L]):
         """What the names of figures end in: nothing for a single number of players."""
         return f"_{rules.num_players}p" if len(self.rules_in_turn) > 1 else ""
 
-    def _save_policy(self) -> None:
-        network, step = self.policy()
+    def save_policy(self, name: str, network: PolicyNetwork, step: int) -> None:
+        """Write a network, and how it did at its step, to the folder of this name."""
         evaluations = {row["step"]: runs.shares(row) for row in self.metrics.rows}
         save_policy(
-            self.run / "policy",
+            self.run / name,
             network,
             self.rules_in_turn,
             algorithm=self.config.algorithm,
@@ -321,7 +327,7 @@ class Loop(ABC, Generic[C, L]):
         }
         path = self.run / f"resume-{self.step:012d}{_RESUME}"
         try:
-            self._save_policy()
+            self.save_policy("policy", *self.policy())
             write_atomically(path, safetensors.torch.save(tensors, {"values": json.dumps(values)}))
         except OSError as error:
             raise SplendorError(
@@ -354,19 +360,3 @@ def _means(statistics: list[dict[str, float]]) -> dict[str, float]:
     """The mean of each figure over the updates that have it."""
     keys = dict.fromkeys(key for one in statistics for key in one)
     return {key: float(np.mean([one[key] for one in statistics if key in one])) for key in keys}
-
-
-def main(
-    arguments: list[str], kind: type[C], train: Callable[..., Path], usage: str | None
-) -> None:
-    """A trainer as a program: a config, changes of settings, and whether to resume."""
-    settings = [argument for argument in arguments if argument != "--resume"]
-    if not settings:
-        raise SystemExit(usage)
-    try:
-        config = load_config(settings[0], settings[1:])
-        if not isinstance(config, kind):
-            raise SplendorError(f"{settings[0]} is for algorithm {config.algorithm!r}")
-        train(config, resume="--resume" in arguments)
-    except SplendorError as error:
-        raise SystemExit(f"error: {error}") from error

@@ -1,4 +1,4 @@
-"""Masked PPO in self-play on `Batch`: `python -m training.ppo configs/quickstart.toml`.
+"""Masked PPO in self-play on `Batch`: `splendor train configs/quickstart.toml`.
 
 Games are played by the current network in all seats, in a part of them against past selves. After
 some decisions of every game the network learns from all those that it made itself: the clipped
@@ -8,7 +8,6 @@ expected shares of the victory. There is no discount: what is estimated is who w
 docs/training.md explains the figures and lists what a run keeps in its folder.
 """
 
-import sys
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -301,14 +300,3 @@ class _Data:
         """
         target = self.value_target[:, 0].numpy()[self.rows]
         return float(1 - (target - self._value[self.rows]).var() / max(target.var(), 1e-8))
-
-
-def main(arguments: list[str]) -> None:
-    """`python -m training.ppo CONFIG [key=value ...] [--resume]`."""
-    loop.main(arguments, Config, train, main.__doc__)
-
-
-if __name__ == "__main__":
-    from training.ppo import main  # the class `Config` of this module, not of `__main__`
-
-    main(sys.argv[1:])

@@ -116,6 +116,22 @@ def test_pretrained_in_milliseconds_searches_by_the_clock():
     assert (settings.milliseconds, settings.threads) == (12.5, 2)
 
 
+@pytest.mark.parametrize(
+    ("spec", "temperature"),
+    [
+        ("pretrained:sims=5", 2.0),
+        ("pretrained:sims=5,temperature=0.5", 0.5),
+        ("mcts:eval=pretrained", 2.0),
+        ("mcts:eval=pretrained,temperature=1", 1.0),
+        ("mcts:eval=own.judges:network", 2.0),
+        ("mcts:eval=own.judges:positions", 1.0),
+        ("mcts:eval=own.judges:positions,temperature=3", 3.0),
+    ],
+)
+def test_the_policy_of_a_network_is_softened_unless_told_otherwise(judges, spec, temperature):
+    assert make_agent(spec).search.evaluator.temperature == temperature
+
+
 @pytest.mark.parametrize("name", ["network", "positions"])
 def test_own_agents_judge_by_observations_or_by_positions(judges, name):
     """With nothing to tell the actions apart but the prior, the likeliest is played."""
@@ -145,6 +161,8 @@ def test_own_agents_judge_by_observations_or_by_positions(judges, name):
         ("mcts:outcomes=0", ["outcomes", "1 to 100"]),
         ("mcts:c_puct=-1", ["c_puct", "0 to 100"]),
         ("mcts:depth=3,eval=pretrained", ["depth is for eval=rollouts"]),
+        ("mcts:sims=5,temperature=2", ["temperature is for networks, not eval=rollouts"]),
+        ("mcts:eval=pretrained,temperature=0", ["temperature must be a number 0.01 to 100"]),
         ("mcts:eval=nobody", ["unknown agent 'nobody'"]),
         ("mcts:eval=greedy", ["'greedy' cannot evaluate positions"]),
         ("mcts:eval=own.judges:none", ["'own.judges:none' cannot evaluate positions"]),

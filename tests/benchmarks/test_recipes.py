@@ -81,7 +81,7 @@ def test_expert_iteration_goes_on_until_the_first_lessons(tmp_path):
     timed = recipes.Clock(minutes=1e-9)
     run = timed.train(config)
     assert timed.steps > 0
-    assert load_policy(run)[1]["step"] in (0, timed.steps)
+    assert load_policy(run / "newest")[1]["step"] == timed.steps
 
 
 @pytest.fixture
@@ -93,7 +93,6 @@ def trial(monkeypatch):
         "second": (first, Stage("expert_iteration", {**TAUGHT, "td_lambda": 0.5}, 0.5)),
     }
     monkeypatch.setitem(recipes.SETS, "auxiliary", trial)
-    monkeypatch.setattr(recipes.Comparison, "_compile", lambda self, config: None)
 
 
 def run(file, *more):
@@ -223,7 +222,7 @@ def test_short_stages_begin_sooner():
         (15, 256, 100_000, 0.992),
         (0.1, 128, 20_000, 0.0),
     ):
-        shrunk = recipes.shrunk(config, minutes, 1)
+        shrunk = recipes.shrunk(config, minutes)
         assert shrunk == {
             "num_games": games,
             "window_size": window,
@@ -231,3 +230,19 @@ def test_short_stages_begin_sooner():
             "ema_decay": pytest.approx(decay),
         }
         replace(config, **shrunk)
+
+
+def test_what_a_recipe_sets_is_shrunk_too():
+    options = Namespace(players=2, threads=1)
+    stage = Stage("expert_iteration", {"ema_decay": 0.998, "num_games": 1024}, 1.0)
+    config = recipes.configure(stage, 15, 0, options, {})
+    assert config.ema_decay == pytest.approx(0.992) and config.num_games == 256
+    assert config.gate_games == 1  # nobody asks who is better
+
+
+@pytest.mark.parametrize("option", ["--minutes", "--seeds", "--games", "--threads"])
+def test_an_option_of_zero_is_refused_before_hours_of_training(option, tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        recipes.main([str(tmp_path / "rows"), "--set", "start", option, "0"])
+    assert f"argument {option}: must be above 0, not 0" in capsys.readouterr().err
+    assert not (tmp_path / "rows").exists()

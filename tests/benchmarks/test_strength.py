@@ -24,9 +24,9 @@ def test_each_match_is_a_line_and_a_row(heuristics, tmp_path, capsys):
     run(tmp_path / "rows.jsonl")
     rows = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
     assert [row["key"]["specs"] for row in rows] == [["racer", "greedy"], ["racer", "builder"]]
-    result = rows[0]["result"]
+    result = rows[0]["value"]["result"]
     assert (result["games"], result["players"], result["seed"]) == (9, 3, strength.REPORT_SEED)
-    assert rows[0]["machine"]["cores"] >= 1
+    assert rows[0]["value"]["machine"]["cores"] >= 1
     output = capsys.readouterr()
     cells = output.out.splitlines()[2].split(" | ")
     assert cells[:4] == ["| racer", "greedy", "3", "full"]
@@ -83,4 +83,24 @@ def test_the_matches_with_the_networks(tmp_path):
     (tmp_path / "any_2p.onnx").write_bytes(b"second")
     assert policy.key != before[0]
     assert search_common.key != before[1]
-    assert search_common.key["made_from"][0].endswith(strength.fingerprint("pretrained"))
+    assert search_common.key["made_from"][0].endswith(
+        strength.fingerprint(f"onnx:{strength.PRETRAINED_FOLDER / '2p.onnx'}")
+    )
+
+
+def test_a_policy_is_known_by_the_network_for_the_number_of_players(tmp_path, monkeypatch):
+    """A new one for two players leaves the games of three as they are."""
+    monkeypatch.setattr(strength, "PRETRAINED_FOLDER", tmp_path)
+    for players in (2, 3):
+        (tmp_path / f"{players}p.onnx").write_bytes(b"first")
+    matches = [
+        strength.Match("search", spec, "greedy", players, 10, 0, is_common)
+        for players in (2, 3)
+        for spec in ("pretrained", "pretrained:ms=50")
+        for is_common in (False, True)
+    ]
+    before = [match.key for match in matches]
+    (tmp_path / "2p.onnx").write_bytes(b"second")
+    assert [match.key == key for match, key in zip(matches, before, strict=True)] == (
+        [False] * 4 + [True] * 4
+    )

@@ -41,6 +41,9 @@ TRAINER_COLUMNS = {
     "explained_variance",
     "policy_loss",
     "value_loss",
+    "target_entropy",
+    "agreement",
+    "aux_loss",
     "learning_rate",
     "steps_per_second",
 }

@@ -16,6 +16,7 @@ pytest.importorskip("torch")
 import safetensors.torch
 import torch
 
+from splendor_env.agents.layouts import PolicyWarning
 from splendor_env.core.actions import BUY, RETURN
 from splendor_env.core.batch import observe_movers
 from splendor_env.core.state import SplendorError, standard
@@ -24,7 +25,7 @@ from training import expert_iteration, loop
 from training import learner as learning
 from training import run as runs
 from training.checkpoint import load_policy
-from training.config import DivergedError, RunConfig, dump_config, load_run_config
+from training.config import DivergedError, RunConfig, load_run_config
 from training.expert_iteration import Config, Learner, challenge
 from training.networks import PolicyNetwork, masked_log_probs
 from training.teacher import Taught, Window, no_lessons
@@ -367,7 +368,9 @@ def test_train_an_accepted_network_is_the_policy_and_what_the_next_one_meets(con
     (first, start, _, num_games, seed), (second, best, _, _, other_seed) = asked[:2]
     assert is_same(start, weights_of(Learner(config).network))
     assert is_same(best, first) and not is_same(second, first)
-    assert num_games == config.gate_games and seed != other_seed
+    assert num_games == config.gate_games
+    assert seed == runs.EVALUATION_SEED + runs.Metrics(run, []).rows[0]["step"] + 2**39
+    assert other_seed != seed  # and neither is that of an evaluation
     network, about = load_policy(run)
     rows = runs.Metrics(run, []).rows
     assert is_same(weights_of(network), first)
@@ -377,11 +380,22 @@ def test_train_an_accepted_network_is_the_policy_and_what_the_next_one_meets(con
 
 
 @pytest.mark.parametrize("decision", ["reject", None])
-def test_train_a_network_that_is_not_accepted_is_not_the_policy(config, monkeypatch, decision):
+def test_train_a_network_that_is_not_accepted_is_not_the_policy(
+    config, monkeypatch, decision, capsys
+):
+    """But it can be had beside it."""
     decide(monkeypatch, decision)
-    network, about = load_policy(expert_iteration.train(config))
+    run = expert_iteration.train(config)
+    network, about = load_policy(run)
     assert about["step"] == 0 and about["evaluation"] == {}
     assert is_same(weights_of(network), weights_of(Learner(config).network))
+    assert {row["policy_step"] for row in runs.Metrics(run, []).rows} == {0}
+    assert "the policy is still that of step 0" in " ".join(capsys.readouterr().err.split())
+    newest, about = load_policy(run / "newest")
+    last = runs.Metrics(run, []).rows[-1]
+    assert about["step"] == last["step"]
+    assert about["evaluation"]["greedy"] == last["win_share_greedy"]
+    assert is_same(weights_of(newest), part(saved(run)[0], "average"))
 
 
 @pytest.mark.parametrize(
@@ -440,6 +454,14 @@ def test_train_refuses_to_start_from_a_network_of_another_size(config, monkeypat
     assert not other.run_folder.exists()
 
 
+def test_train_warns_of_a_start_that_was_trained_for_other_rules(config, monkeypatch):
+    decide(monkeypatch, "accept")
+    run = stop_at_first_evaluation(config)
+    other = replace(config, run_name="other", num_players=3, total_steps=20, start=str(run))
+    with pytest.warns(PolicyWarning, match=r"was trained for num_players 2 \(here 3\)"):
+        expert_iteration.train(other)
+
+
 def test_train_resumed_goes_on_from_the_step_with_best_and_average(config, monkeypatch):
     asked = decide(monkeypatch, "accept", "reject")
     run = stop_at_first_evaluation(config)
@@ -473,9 +495,7 @@ def test_train_a_finished_run_that_goes_on_keeps_the_best_of_its_last_evaluation
     assert same["step"] == about["step"] and is_same(weights_of(later), weights_of(network))
 
 
-@pytest.mark.parametrize(
-    ("key", "value"), [("layer_size", 16), ("num_games", 32), ("num_players", 3), ("seed", 1)]
-)
+@pytest.mark.parametrize(("key", "value"), [("layer_size", 16), ("num_players", 3), ("seed", 1)])
 def test_train_resume_with_other_fixed_settings_is_refused(config, monkeypatch, key, value):
     decide(monkeypatch, "reject")
     config = replace(config, total_steps=60)
@@ -564,14 +584,3 @@ def test_train_that_diverges_says_so_and_keeps_the_last_good_checkpoint(config, 
         expert_iteration.train(config, resume=True)
     after, _ = saved(run)
     assert is_same(before, after)
-
-
-def test_main_trains_by_a_file_and_refuses_that_of_another_trainer(config, monkeypatch, tmp_path):
-    decide(monkeypatch, "accept")
-    file = tmp_path / "tiny.toml"
-    file.write_text(dump_config(replace(config, total_steps=60)))
-    expert_iteration.main([str(file), "run_name=by-main"])
-    assert load_policy(tmp_path / "by-main")[1]["step"] >= 60
-    file.write_text('algorithm = "ppo"\n')
-    with pytest.raises(SystemExit, match="is for algorithm 'ppo'"):
-        expert_iteration.main([str(file)])

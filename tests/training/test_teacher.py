@@ -16,8 +16,9 @@ from splendor_env.core.batch import (
 )
 from splendor_env.core.observation import OBSERVATION_SIZE
 from splendor_env.core.state import EndReason, standard
+from splendor_env.search.evaluators import NetworkEvaluator
 from splendor_env.search.lookahead import LookaheadAgent
-from splendor_env.search.mcts import SearchResult
+from splendor_env.search.mcts import Search, SearchResult, Settings
 from splendor_env.search.policy import softmax
 from tests.training.positions import random_positions
 from training import teacher as teaching
@@ -333,6 +334,27 @@ def test_the_lookahead_teacher_says_what_lookahead_finds():
     np.testing.assert_array_equal(found.value, ours)
     proportion = taught.value[:, 1] / taught.value[:, 2]
     np.testing.assert_allclose(proportion, ours[:, 1] / ours[:, 2], rtol=1e-3)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 2.0])
+def test_the_search_teacher_improves_the_policy_itself_whatever_the_prior(temperature):
+    """By as much as the search improves the prior that it looks around by."""
+    rules, evaluate = standard(3), network_of(3)
+    games = random_positions(rules, 12, 9)
+    legal = legal_actions(games, rules)
+    settings = Settings(num_simulations=8, gumbel=True, gumbel_scale=0.5, reuse=False)
+    evaluator = NetworkEvaluator(lambda rules: evaluate, temperature=temperature)
+    found = Search(evaluator, settings, 5).run(games, rules)
+    logits = np.where(legal, evaluate(observe_movers(games, rules)[0])[0], -np.inf)
+    policy, prior = softmax(logits), softmax(logits / temperature)
+    expected = np.where(legal, policy * found.policy / np.where(legal, prior, 1), 0)
+    expected /= expected.sum(1, keepdims=True)
+    taught = search_teacher(evaluate, 8, temperature, 0.5, 5)(games, rules)
+    np.testing.assert_allclose(np.exp(taught.log_policy), expected, atol=1e-6)
+    np.testing.assert_array_equal(taught.action, found.action)
+    np.testing.assert_array_equal(taught.value, seen_values(found, games["player"]))
+    visited = np.where(found.visits > 0, found.policy, 0)
+    np.testing.assert_array_equal(taught.best, visited.argmax(1))
 
 
 def numbered(first, number):
