@@ -7,15 +7,14 @@
 A recipe is one or more stages, each for a share of the minutes; a later one starts from the policy
 of the one before. With `--start` all recipes start from that policy in place of their PPO.
 
-The time is that of the updates alone: playing and learning. Learning rate and all else that follows
-the progress of a training follows its time here, so that it ends when the time does. Stages of
-expert iteration that last less than an hour have fewer games at once, a smaller window, a shorter
-warm-up and a mean over fewer batches, in proportion; see `shrunk`. The order of the recipes is
-reversed from seed to seed: a drift of the machine is fair to all.
+A training ends by `max_minutes`: learning rate and all else that follows its progress follow the
+time. Stages of expert iteration that last less than an hour have fewer games at once, a smaller
+window, a shorter warm-up and a mean over fewer batches, in proportion; see `shrunk`. The order of
+the recipes is reversed from seed to seed: a drift of the machine is fair to all.
 
 What plays is a run's last network, of expert iteration the averaged one, whether it has passed the
-gate or not. The reference is the policy of `--start`, or the one of the first recipe
-with the same seed. Matches are on deals that no training has used.
+gate or not. The reference is the policy of `--start`, or the one of the first recipe with the same
+seed. Matches are on deals that no training has used.
 
 Trainings and matches are added to the file as soon as they are over, and what the file has is not
 made again: after an interruption the same command goes on. Recipes, and sets in the same file, that
@@ -32,7 +31,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -46,6 +44,7 @@ from training import expert_iteration
 from training.checkpoint import git_commit, load_policy
 from training.config import RunConfig, load_config
 from training.policy_agent import PolicyAgent
+from training.run import Metrics
 
 BASELINES = ("greedy", "racer")
 MATCH_SEED = 3 * 2**40
@@ -140,54 +139,6 @@ ABOUT_THE_START = ("networks", "start")
 """The sets for which `--start` makes no sense."""
 
 
-class _TimeIsUp(Exception):  # noqa: N818  not an error
-    pass
-
-
-class Clock:
-    """Ends a training when its updates have taken their time; the schedules follow that time.
-
-    Args:
-        minutes: After which a training ends, though not before its first step.
-
-    Attributes:
-        steps: Of the updates.
-        seconds, core_seconds: That they took.
-    """
-
-    def __init__(self, minutes: float) -> None:
-        self._limit = 60 * minutes
-        self.steps, self.seconds, self.core_seconds = 0, 0.0, 0.0
-
-    def train(self, config: RunConfig) -> Path:
-        """Train until the time is up, evaluate and save; the run."""
-        trainer: Any = importlib.import_module(f"training.{config.algorithm}")
-        original, clock = trainer._Run, self
-
-        class Run(original):
-            def progress(self) -> float:
-                return min(1.0, clock.seconds / clock._limit)
-
-            def _update(self, *args: Any) -> None:
-                before, start, core_start = self.step, time.perf_counter(), time.process_time()
-                super()._update(*args)
-                clock.seconds += time.perf_counter() - start
-                clock.core_seconds += time.process_time() - core_start
-                clock.steps += self.step - before
-                if clock.seconds >= clock._limit and self.step:
-                    self.config = replace(self.config, total_steps=self.step)
-                    self._between_updates(*args)  # as at the end of any run
-                    raise _TimeIsUp
-
-        trainer._Run = Run
-        try:
-            with suppress(_TimeIsUp):
-                trainer.train(config)
-        finally:
-            trainer._Run = original
-        return config.run_folder
-
-
 def configure(
     stage: Stage, minutes: float, seed: int, options: argparse.Namespace, sizes: Mapping[str, Any]
 ) -> RunConfig:
@@ -202,6 +153,7 @@ def configure(
         "num_players": options.players,
         "num_threads": options.threads,
         "total_steps": NEVER,
+        "max_minutes": float(minutes),
         "eval_every": NEVER,
         "eval_games": 2,  # at the end
         "checkpoint_every": NEVER,
@@ -264,34 +216,35 @@ class Comparison:
         config = configure(stage, minutes, seed, self._options, self._sizes)
         key = {
             "training": asdict(config),
-            "minutes": minutes,
             "after": None if before is None else before.name,
         }
         folder = self._policies / digest(key)
         if before is not None:
             config = replace(config, **{"start": str(before.folder)})
-        training = self._kept.get(key, lambda: self._train(config, minutes, folder))
+        training = self._kept.get(key, lambda: self._train(config, folder))
         earlier = () if before is None else before.trainings
         return Policy(folder.name, folder, (*earlier, training))
 
-    def _train(self, config: RunConfig, minutes: float, folder: Path) -> dict[str, Any]:
+    def _train(self, config: RunConfig, folder: Path) -> dict[str, Any]:
         """One stage; its policy goes to the folder."""
         with tempfile.TemporaryDirectory() as runs_folder:
             config = replace(config, runs_folder=runs_folder)
             self._compile(config)
-            clock = Clock(minutes)
+            start = time.process_time()
             try:
-                run = clock.train(config)
+                run = _trainer(config).train(config)
             except SystemExit as signal:  # what the trainer has saved is gone with the folder
                 print("the same command goes on, with this training anew", file=sys.stderr)
                 raise SystemExit(signal.code) from None
+            core_minutes = (time.process_time() - start) / 60
             shutil.rmtree(folder, ignore_errors=True)
             newest = run / "newest"
             shutil.copytree(newest if newest.exists() else run / "policy", folder)
+            last = Metrics(run, []).rows[-1]
         return {
-            "minutes": clock.seconds / 60,
-            "core_minutes": clock.core_seconds / 60,
-            "steps": clock.steps,
+            "minutes": last["minutes"],
+            "core_minutes": core_minutes,
+            "steps": int(last["step"]),
             "made_by": machine() | {"commit": git_commit()},
         }
 
@@ -299,13 +252,15 @@ class Comparison:
         """Run everything once before the time counts."""
         if config.algorithm in self._compiled:
             return
-        small: dict[str, Any] = {"num_games": 8 * config.num_threads, "total_steps": 1000}
+        small: dict[str, Any] = {
+            "num_games": 8 * config.num_threads,
+            "total_steps": 1000,
+            "max_minutes": 0.0,
+        }
         if isinstance(config, expert_iteration.Config):
             both = {"lookahead_share": 1.0, "full_share": 0.5, "fast_simulations": 2}
             small |= {**both, "warm_up": 1, "gate_games": 1}
-        importlib.import_module(f"training.{config.algorithm}").train(
-            replace(config, run_name="compiles", **small)
-        )
+        _trainer(config).train(replace(config, run_name="compiles", **small))
         self._compiled.add(config.algorithm)
 
     def play(self, policy: Policy, opponent: Policy | str) -> dict[str, Any]:
@@ -324,6 +279,10 @@ class Comparison:
             return asdict(play_match(*agents, standard(options.players), options.games, MATCH_SEED))
 
         return self._kept.get(key, play)
+
+
+def _trainer(config: RunConfig) -> Any:
+    return importlib.import_module(f"training.{config.algorithm}")
 
 
 def _agent(player: Policy | str) -> Agent:

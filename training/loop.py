@@ -55,6 +55,7 @@ def last_resume_file(run: Path) -> tuple[int, Path]:
 class LoopConfig(RunConfig):
     """What the trainers have that run in this loop."""
 
+    max_minutes: float = setting(0.0, 0)  # if not 0: the run and its schedules end by then too
     precision: str = setting("auto", choices=("auto", "float32", "bfloat16"))  # of hidden layers
     trackers: str = ""  # of "wandb,mlflow"; TensorBoard's files are always written
 
@@ -177,26 +178,33 @@ class Loop(ABC, Generic[C, L]):
         self.saved = self.step
 
     def go(self) -> None:
-        """Train until `total_steps` or a signal."""
+        """Train until `total_steps`, for `max_minutes`, or until a signal."""
         config = self.config
         try:
             if self.step and runs.check_finished(self.run, self.step, config.total_steps):
+                return
+            if self.is_over():
+                runs.console.print(
+                    f"{self.run} is finished after {self.minutes:.1f} minutes; "
+                    "--set max_minutes=... goes on"
+                )
                 return
             self.trackers = make_trackers(config.trackers, self.run, config, resumed_at=self.step)
             runs.write_settings(self.run, config)
             runs.console.print(
                 f"training {self.run}: steps {self.step:,} to {config.total_steps:,}, "
-                f"{self.describe()}"
+                + (f"at most {config.max_minutes:g} minutes, " if config.max_minutes else "")
+                + self.describe()
             )
             with (
                 runs.caught_signals() as caught,
                 runs.progress_bar(config.total_steps, self.step) as bar,
             ):
                 self._between_updates(bar)  # an evaluation may have been broken off
-                while self.step < config.total_steps and not caught:
+                while not (self.is_over() or caught):
                     self._update(bar)
                     self._between_updates(bar)
-            if self.step < config.total_steps:
+            if not self.is_over():
                 self._save()
                 runs.exit_stopped(self.run, self.step, caught[0])
         finally:
@@ -210,9 +218,18 @@ class Loop(ABC, Generic[C, L]):
 
     def progress(self) -> float:
         """Part of the training that is done, from 0 to 1."""
-        return min(1.0, self.step / self.config.total_steps)
+        config = self.config
+        part = self.step / config.total_steps
+        if config.max_minutes:
+            part = max(part, self.minutes / config.max_minutes)
+        return min(1.0, part)
+
+    def is_over(self) -> bool:
+        """Whether all is done; not before the first step, without which there is no policy."""
+        return self.step > 0 and self.progress() == 1
 
     def _update(self, bar: Progress) -> None:
+        config = self.config
         start = time.monotonic()
         rules = self.rules_in_turn[self.num_updates % len(self.rules_in_turn)]
         steps, statistics = self.update(rules)
@@ -228,9 +245,13 @@ class Loop(ABC, Generic[C, L]):
         for tracker in self.trackers:
             tracker.log(figures, self.step)
         speed = self.step / (self.minutes * 60)
+        total = config.total_steps
+        if config.max_minutes and self.step:
+            total = round(self.step / self.progress())  # as far as one can tell
         bar.update(
             bar.task_ids[0],
-            completed=min(self.step, self.config.total_steps),
+            completed=min(self.step, total),
+            total=total,
             status=f"{speed:,.0f} steps/s  {runs.as_text(self.evaluation)}",
         )
 
@@ -249,8 +270,7 @@ class Loop(ABC, Generic[C, L]):
         if step == 0:
             return
         self.tidy()
-        is_over = step >= config.total_steps
-        is_evaluation_due = step - self.evaluated >= config.eval_every or is_over
+        is_evaluation_due = step - self.evaluated >= config.eval_every or self.is_over()
         is_save_due = step - self.saved >= config.checkpoint_every
         if self.saved < step and (is_save_due or is_evaluation_due):
             self._save()  # before the evaluation: what breaks that off costs no training
@@ -292,10 +312,10 @@ class Loop(ABC, Generic[C, L]):
             tracker.log(
                 {f"eval/{key}": value for key, value in (shares | facts).items()}, self.step
             )
+        kept = "" if policy_step == self.step else f"  the policy is that of step {policy_step:,}"
         show(
             f"step {self.step:,}  {self.minutes:.1f} min  {runs.as_text(evaluation)}  "
-            f"(at least {num_games} games each, {seconds:.1f} s)"
-            + ("" if policy_step == self.step else f"  the policy is still that of step {policy_step:,}")
+            f"(at least {num_games} games each, {seconds:.1f} s){kept}"
         )
         self.on_evaluation(self.step, evaluation)
 

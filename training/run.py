@@ -309,11 +309,15 @@ def _read_metrics(path: Path) -> list[dict[str, float]]:
     content = read(path)
     try:
         rows = [
-            {key: float(value) for key, value in row.items() if value}
+            {
+                key: int(value) if value.isdecimal() else float(value)
+                for key, value in row.items()
+                if value
+            }
             for row in csv.DictReader(content.decode().splitlines())
         ]
         return [row | {"step": int(row["step"]), "minutes": row["minutes"]} for row in rows]
-    except (ValueError, KeyError, TypeError, OverflowError, csv.Error) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, csv.Error) as error:
         raise SplendorError(f"{path} is broken: {error!r}; without it the run can go on") from error
 
 

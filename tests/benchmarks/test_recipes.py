@@ -29,62 +29,6 @@ TAUGHT = {
 
 
 @pytest.fixture
-def clock(monkeypatch):
-    """Seconds that pass only where a test lets them."""
-    now = [0.0]
-    monkeypatch.setattr(recipes.time, "perf_counter", lambda: now[0])
-    return now
-
-
-def test_a_training_lasts_for_the_time_of_its_updates_and_its_schedules_follow_that(
-    clock, monkeypatch, tmp_path
-):
-    rates = []
-
-    class Run(ppo._Run):
-        def _update(self, *args):
-            clock[0] += 3
-            super()._update(*args)
-            rates.append(self.statistics[-1]["learning_rate"])
-
-        def _evaluate(self, *args):
-            clock[0] += 1000
-            super()._evaluate(*args)
-
-    monkeypatch.setattr(ppo, "_Run", Run)
-    config = ppo.Config(
-        **SMALL,
-        runs_folder=str(tmp_path),
-        rollout_steps=16,
-        past_share=0.0,
-        learning_rate=1.0e-3,
-        eval_games=2,
-        eval_every=recipes.NEVER,
-        total_steps=recipes.NEVER,
-    )
-    timed = recipes.Clock(minutes=0.2)
-    run = timed.train(config)
-    assert (timed.steps, timed.seconds) == (1024, 12)
-    assert rates == pytest.approx([1e-3, 0.75e-3, 0.5e-3, 0.25e-3])
-    assert load_policy(run)[1]["step"] == 1024
-    assert ppo._Run is Run
-
-
-def test_expert_iteration_goes_on_until_the_first_lessons(tmp_path):
-    config = expert_iteration.Config(
-        **TAUGHT,
-        runs_folder=str(tmp_path),
-        eval_games=2,
-        eval_every=recipes.NEVER,
-        total_steps=recipes.NEVER,
-    )
-    timed = recipes.Clock(minutes=1e-9)
-    run = timed.train(config)
-    assert timed.steps > 0
-    assert load_policy(run / "newest")[1]["step"] == timed.steps
-
-
-@pytest.fixture
 def trial(monkeypatch):
     """A set of two recipes of a second, with the same first stage."""
     first = Stage("ppo", {**SMALL, "past_share": 0.0}, 0.5)
@@ -155,7 +99,7 @@ def test_a_given_policy_takes_the_place_of_ppo(trial, tmp_path, capsys):
     (training,) = trainings
     assert training["key"]["training"]["algorithm"] == "expert_iteration"
     assert training["key"]["after"] == load_policy(start)[1]["sha256"][:16]
-    assert training["key"]["minutes"] == 0.02
+    assert training["key"]["training"]["max_minutes"] == 0.02
     assert len(matches) == 5
     untrained, second = (line.split(" | ") for line in capsys.readouterr().out.splitlines()[2:4])
     assert untrained[0] == "| no training" and untrained[-1] == "is it |"
@@ -171,8 +115,8 @@ def test_the_order_alternates_and_means_are_over_the_seeds(tmp_path, monkeypatch
     trained = []
     shares = {"greedy": 0.1, "racer": 0.2}
 
-    def train(self, config, minutes, folder):
-        trained.append((config.seed, config.layer_size, minutes))
+    def train(self, config, folder):
+        trained.append((config.seed, config.layer_size, config.max_minutes))
         figures = {"minutes": 2.0, "core_minutes": 1.5, "steps": 5000}
         return {**figures, "made_by": {"cpu": "any"}}
 

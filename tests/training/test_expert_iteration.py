@@ -390,7 +390,7 @@ def test_train_a_network_that_is_not_accepted_is_not_the_policy(
     assert about["step"] == 0 and about["evaluation"] == {}
     assert is_same(weights_of(network), weights_of(Learner(config).network))
     assert {row["policy_step"] for row in runs.Metrics(run, []).rows} == {0}
-    assert "the policy is still that of step 0" in " ".join(capsys.readouterr().err.split())
+    assert "the policy is that of step 0" in " ".join(capsys.readouterr().err.split())
     newest, about = load_policy(run / "newest")
     last = runs.Metrics(run, []).rows[-1]
     assert about["step"] == last["step"]
@@ -452,6 +452,14 @@ def test_train_refuses_to_start_from_a_network_of_another_size(config, monkeypat
     with pytest.raises(SplendorError, match=f"has {sizes[0]}, the config asks for {sizes[1]}"):
         expert_iteration.train(other)
     assert not other.run_folder.exists()
+
+
+def test_train_with_a_limit_of_minutes_goes_on_until_the_first_lessons(config, monkeypatch):
+    decide(monkeypatch, "accept")
+    run = expert_iteration.train(replace(config, total_steps=10**6, max_minutes=1e-9))
+    [row] = runs.Metrics(run, []).rows
+    assert 0 < row["step"] < 1000
+    assert load_policy(run)[1]["step"] == row["step"]
 
 
 def test_train_warns_of_a_start_that_was_trained_for_other_rules(config, monkeypatch):

@@ -8,6 +8,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -190,9 +191,9 @@ def test_train_killed_at_any_moment_can_be_used_and_resumed(config, tmp_path):
     file = tmp_path / "killed.toml"
     file.write_text(dump_config(config))
     rng = random.Random(1)
-    resume, steps = [], []
+    arguments, steps = [str(file)], []
     for _ in range(4):
-        command = [sys.executable, "-m", "training.ppo", str(file), *resume]
+        command = [sys.executable, "-m", "splendor_env.cli", "train", *arguments]
         process = subprocess.Popen(command, cwd=PROJECT, stderr=subprocess.PIPE)
         deadline = time.monotonic() + 120
         before = steps[-1] if steps else 0
@@ -209,7 +210,7 @@ def test_train_killed_at_any_moment_can_be_used_and_resumed(config, tmp_path):
         assert about["step"] > before
         assert all(torch.isfinite(parameter).all() for parameter in network.parameters())
         steps.append(about["step"])
-        resume = ["--resume"]
+        arguments = [str(config.run_folder), "--resume"]
     last = load_run_config(config.run_folder, [f"total_steps={steps[-1] + 1000}"])
     ppo.train(last, resume=True)
     assert load_policy(config.run_folder)[1]["step"] >= steps[-1] + 1000
@@ -236,6 +237,34 @@ def test_train_resume_of_a_finished_run_changes_nothing(config):
     before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
     assert ppo.train(replace(config, total_steps=600), resume=True) == run
     assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
+
+
+def test_train_with_a_limit_of_minutes_ends_by_then_and_so_do_the_schedules(
+    config, monkeypatch, capsys
+):
+    """A clock that every update moves on by 12 seconds, and every evaluation by none."""
+    now = [0.0]
+    monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    update = ppo._Run.update
+
+    def slowly(run, rules):
+        now[0] += 12
+        return update(run, rules)
+
+    monkeypatch.setattr(ppo._Run, "update", slowly)
+    limited = replace(config, max_minutes=1.0, total_steps=10**6, eval_every=10**6)
+    run = ppo.train(limited)
+    [row] = read_metrics(run)
+    assert float(row["minutes"]) == 1.0
+    assert float(row["learning_rate"]) == pytest.approx(limited.learning_rate * (0.2 + 1) / 2)
+    assert load_policy(run)[1]["step"] == int(row["step"]) < 10**6
+    assert "to 1,000,000, at most 1 minutes, " in " ".join(capsys.readouterr().err.split())
+    ppo.train(limited, resume=True)
+    assert "is finished after 1.0 minutes; --set max_minutes=... goes on" in (
+        " ".join(capsys.readouterr().err.split())
+    )
+    ppo.train(replace(limited, max_minutes=1.5), resume=True)
+    assert [float(row["minutes"]) for row in read_metrics(run)] == [1.0, 1.6]
 
 
 def test_train_resume_takes_the_precision_that_auto_had_found(config, monkeypatch):
