@@ -26,7 +26,8 @@ ROLLOUTS = "rollouts"
 PRETRAINED = "pretrained"
 
 TEMPERATURE = 2.0
-"""Of networks trained here, unless told otherwise; an agent with `evaluate_games` has 1."""
+"""Of networks, unless told otherwise: trained to choose, they are too sure of themselves to be
+searched with. An agent with `evaluate_games` has 1: what it gives was made to be a prior."""
 
 MakeAgent = Callable[[str, int], Any]
 
@@ -36,7 +37,8 @@ _SEARCH_KEYS = {
     "threads": "threads",
     "root": "puct or gumbel",
     "c_puct": "weight of the prior",
-    "temperature": "of the network's policy as a prior: above 1 it looks at more moves",
+    "temperature": "divides the logits of the network's policy, by default 2: above 1 a search looks "
+    "at more moves",
     "outcomes": "sampled outcomes of a draw",
     "reuse": "1 to keep the tree between decisions, else 0",
 }

@@ -24,7 +24,7 @@ _WITH_NETWORK = {
     "lookahead:eval=pretrained": "one step ahead by that policy's network",
     "pretrained:sims=100": "tree search by that network, quick",
     "pretrained:sims=800": "tree search by that network, stronger",
-    "pretrained:ms=100": "tree search by that network for 0.1 s, the strongest",
+    "pretrained:ms=100": "tree search by that network for 0.1 s",
 }
 
 
