@@ -11,7 +11,6 @@ test.
 docs/training.md explains the figures and lists what a run keeps in its folder.
 """
 
-import warnings
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from dataclasses import dataclass
@@ -23,7 +22,6 @@ import numpy as np
 import torch
 from torch import nn
 
-from splendor_env.agents.layouts import PolicyWarning, rule_differences
 from splendor_env.core.batch import observe_movers
 from splendor_env.core.random import CHOICE_STREAM, SEED_STREAM, hash_seed
 from splendor_env.core.state import MAX_PLAYERS, Rules, SplendorError
@@ -31,7 +29,6 @@ from splendor_env.evaluation.arena import Seating, one_against_rest, play_games
 from splendor_env.evaluation.statistics import Sprt
 from training import learner as learning
 from training import loop
-from training.checkpoint import load_policy
 from training.config import setting
 from training.networks import NETWORKS, NetworkSizes, PolicyNetwork, masked_log_probs, win_shares
 from training.policy_agent import PolicyAgent
@@ -55,7 +52,6 @@ class Config(loop.LoopConfig):
     """
 
     algorithm: str = setting("expert_iteration", choices=("expert_iteration",))
-    start: str = ""  # folder of a policy or a run whose weights to start from
     network: str = setting("cards", choices=NETWORKS)
     num_games: int = setting(512, 1, 65_536)  # at once, of each number of players
     rollout_steps: int = setting(4, 1, 65_536)  # decisions per game between two updates
@@ -124,18 +120,7 @@ def train(
             good checkpoint.
         SystemExit: After a signal, with status 128 + its number.
     """
-    weights = None
-    if config.start and not resume:
-        weights, about = load_policy(config.start)
-        if weights.sizes != config.network_sizes():
-            raise SplendorError(
-                f"the network in {config.start} has {weights.sizes}, the config asks for "
-                f"{config.network_sizes()}"
-            )
-        for rules in config.rules_in_turn():
-            differences = rule_differences(about["rules"], about["num_players"], rules)
-            if differences:
-                warnings.warn(f"{config.start} was trained for {differences}", PolicyWarning, 2)
+    weights = None if resume else loop.starting_weights(config)
     with loop.held(config, resume, _FIXED) as (run, config):
         _Run(config, run, resume, weights, on_evaluation).go()
     return run

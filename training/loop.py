@@ -5,6 +5,7 @@ A trainer derives from `Loop` and says what an update is. sb3_ppo has Stable-Bas
 
 import json
 import time
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,11 +19,12 @@ import safetensors.torch
 import torch
 from rich.progress import Progress
 
-from splendor_env.agents.layouts import layouts
+from splendor_env.agents.layouts import PolicyWarning, layouts, rule_differences
 from splendor_env.core.state import Rules, SplendorError
 from training import run as runs
 from training.checkpoint import (
     check_layouts,
+    load_policy,
     metadata,
     remove_leftovers,
     save_policy,
@@ -55,6 +57,7 @@ def last_resume_file(run: Path) -> tuple[int, Path]:
 class LoopConfig(RunConfig):
     """What the trainers have that run in this loop."""
 
+    start: str = ""  # folder of a policy or a run whose weights to start from
     max_minutes: float = setting(0.0, 0)  # if not 0: the run and its schedules end by then too
     precision: str = setting("auto", choices=("auto", "float32", "bfloat16"))  # of hidden layers
     trackers: str = ""  # of "wandb,mlflow"; TensorBoard's files are always written
@@ -98,6 +101,29 @@ def held(config: C, resume: bool, fixed: Sequence[str]) -> Iterator[tuple[Path, 
             yield run, config
     finally:
         torch.set_flush_denormal(False)
+
+
+def starting_weights(config: LoopConfig) -> PolicyNetwork | None:
+    """The network that `config.start` names, if it does.
+
+    A `PolicyWarning` says if it was trained for other rules.
+
+    Raises:
+        SplendorError: There is none, or one of another size.
+    """
+    if not config.start:
+        return None
+    network, about = load_policy(config.start)
+    if network.sizes != config.network_sizes():
+        raise SplendorError(
+            f"the network in {config.start} has {network.sizes}, the config asks for "
+            f"{config.network_sizes()}"
+        )
+    for rules in config.rules_in_turn():
+        differences = rule_differences(about["rules"], about["num_players"], rules)
+        if differences:
+            warnings.warn(f"{config.start} was trained for {differences}", PolicyWarning, 3)
+    return network
 
 
 class Loop(ABC, Generic[C, L]):

@@ -37,8 +37,8 @@ _SEARCH_KEYS = {
     "threads": "threads",
     "root": "puct or gumbel",
     "c_puct": "weight of the prior",
-    "temperature": "divides the logits of the network's policy, by default 2: above 1 a search looks "
-    "at more moves",
+    "temperature": "divides the logits of the network's policy, by default 2: the higher, the more "
+    "moves are looked at",
     "outcomes": "sampled outcomes of a draw",
     "reuse": "1 to keep the tree between decisions, else 0",
 }

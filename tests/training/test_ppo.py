@@ -267,6 +267,17 @@ def test_train_with_a_limit_of_minutes_ends_by_then_and_so_do_the_schedules(
     assert [float(row["minutes"]) for row in read_metrics(run)] == [1.0, 1.6]
 
 
+def test_train_starts_from_the_weights_of_a_policy(config):
+    run = ppo.train(replace(config, total_steps=600))
+    before = load_policy(run)[0].state_dict()
+    other = replace(config, run_name="other", total_steps=600, start=str(run), learning_rate=0.0)
+    after = load_policy(ppo.train(other))[0].state_dict()
+    assert before.keys() == after.keys()
+    assert all(torch.equal(before[key], after[key]) for key in before)
+    with pytest.raises(SplendorError, match="the config asks for"):
+        ppo.train(replace(other, layer_size=8))
+
+
 def test_train_resume_takes_the_precision_that_auto_had_found(config, monkeypatch):
     run = interrupt_at_first_evaluation(config)
     monkeypatch.setattr(loop, "faster_precision", lambda: "bfloat16")
