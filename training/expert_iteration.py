@@ -60,8 +60,8 @@ class Config(loop.LoopConfig):
     first_simulations: int = setting(200, 2, 10_000)  # then a search, of so many simulations,
     num_simulations: int = setting(200, 2, 10_000)  # which grow to so many at total_steps
     fast_simulations: int = setting(16, 2, 10_000)  # of one that is not
-    full_share: float = setting(0.5, 0.01, 1)  # part of the decisions that is taught
-    temperature: float = setting(1.5, 0.01, 100)  # of the policy as the search's prior
+    full_share: float = setting(1.0, 0.01, 1)  # part of the decisions that is taught
+    temperature: float = setting(2.0, 0.01, 100)  # of the policy as the search's prior
     gumbel_scale: float = setting(0.5, 0, 10)  # of the noise by which the search explores
 
     policy_target: str = setting("reverse", choices=("reverse", "improved", "best"))

@@ -534,7 +534,14 @@ def test_train_with_lookahead_first_changes_to_search(config, monkeypatch):
             return make(*args)
 
         monkeypatch.setattr(expert_iteration, f"{kind}_teacher", spy)
-    config = replace(config, lookahead_share=0.5, fast_simulations=3, gumbel_scale=1.0)
+    config = replace(
+        config,
+        lookahead_share=0.5,
+        fast_simulations=3,
+        full_share=0.5,
+        temperature=1.5,
+        gumbel_scale=1.0,
+    )
     run = expert_iteration.train(config)
     full = [one for one in asked if one != ("search", (3, 1.5, 1.0))]
     change = full.index(("search", (2, 1.5, 1.0)))
