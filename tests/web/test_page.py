@@ -475,6 +475,7 @@ def test_replay_slides_through_a_record_as_each_seat_saw_it(visit, record, tmp_p
 def test_replay_of_a_redacted_record_offers_its_own_seat_only(visit, record, tmp_path):
     page = open_record(visit(), redact(record, 1), tmp_path)
     assert page.locator("#viewer option").all_inner_texts() == ["a spectator", "random"]
+    page.wait_for_selector("#viewer option", state="attached")  # once the position is there
     assert page.locator("#viewer").input_value() == "1"
     page.click("[aria-label=Forward]")
     page.wait_for_selector("[aria-label*='face down']")
@@ -513,6 +514,7 @@ def test_games_of_a_file_are_listed_with_their_ends(visit, record, tmp_path):
     assert games.locator("span").all_inner_texts() == [words, "no record", words]
     page.click("text=Open 3")
     page.wait_for_selector(".steps")
+    page.wait_for_selector("#viewer option", state="attached")  # once the position is there
     assert page.locator("#viewer").input_value() == "1"
 
 
