@@ -120,9 +120,8 @@ def train(
             good checkpoint.
         SystemExit: After a signal, with status 128 + its number.
     """
-    weights = None if resume else loop.starting_weights(config)
     with loop.held(config, resume, _FIXED) as (run, config):
-        _Run(config, run, resume, weights, on_evaluation).go()
+        _Run(config, run, resume, on_evaluation).go()
     return run
 
 
@@ -130,17 +129,9 @@ class _Run(loop.Loop[Config, "Learner"]):
     """One call of `train`."""
 
     def __init__(
-        self,
-        config: Config,
-        run: Path,
-        resume: bool,
-        weights: PolicyNetwork | None,
-        on_evaluation: loop.OnEvaluation,
+        self, config: Config, run: Path, resume: bool, on_evaluation: loop.OnEvaluation
     ) -> None:
         super().__init__(config, run, Learner(config), on_evaluation)
-        if weights is not None:
-            self.learner.network.load_state_dict(weights.state_dict())
-            self.learner.average.load_state_dict(weights.state_dict())
         self.best, self.best_step = deepcopy(self.learner.average), 0
         self._workers = ThreadPoolExecutor(
             config.num_threads, initializer=torch.set_num_threads, initargs=(1,)
@@ -232,9 +223,15 @@ class _Run(loop.Loop[Config, "Learner"]):
             self.best, self.best_step = deepcopy(self.learner.average), self.step
         return shares
 
-    def after_saving(self) -> None:
+    def policies(self) -> dict[str, tuple[PolicyNetwork, int]]:
         """See `Loop`: the newest network too can be played, exported and gone on from."""
-        self.save_policy("newest", self.learner.average, self.step)
+        return super().policies() | {"newest": (self.learner.average, self.step)}
+
+    def start_from(self, network: PolicyNetwork) -> None:
+        """See `Loop`."""
+        super().start_from(network)
+        for other in (self.learner.average, self.best):
+            other.load_state_dict(network.state_dict())
 
     def after_evaluation(self) -> None:
         """See `Loop`: a checkpoint, since the best network may be another one now."""

@@ -84,9 +84,12 @@ def held(config: C, resume: bool, fixed: Sequence[str]) -> Iterator[tuple[Path, 
         The folder, and the config with its name and with the precision that `auto` stands for.
 
     Raises:
-        SplendorError: Nothing to resume, or not by these settings; or another process trains there.
+        SplendorError: Nothing to resume, or not by these settings; no such weights to start from;
+            or another process trains there.
     """
     check_trackers(config.trackers)  # before there is a folder
+    if config.start and not resume:
+        _check_start(config)
     if config.precision == "auto":
         before = load_run_config(config.run_folder) if resume else None
         is_known = isinstance(before, LoopConfig)
@@ -103,16 +106,8 @@ def held(config: C, resume: bool, fixed: Sequence[str]) -> Iterator[tuple[Path, 
         torch.set_flush_denormal(False)
 
 
-def starting_weights(config: LoopConfig) -> PolicyNetwork | None:
-    """The network that `config.start` names, if it does.
-
-    A `PolicyWarning` says if it was trained for other rules.
-
-    Raises:
-        SplendorError: There is none, or one of another size.
-    """
-    if not config.start:
-        return None
+def _check_start(config: LoopConfig) -> None:
+    """Refuse a policy to start from that is not there or of another size; warn of other rules."""
     network, about = load_policy(config.start)
     if network.sizes != config.network_sizes():
         raise SplendorError(
@@ -122,8 +117,7 @@ def starting_weights(config: LoopConfig) -> PolicyNetwork | None:
     for rules in config.rules_in_turn():
         differences = rule_differences(about["rules"], about["num_players"], rules)
         if differences:
-            warnings.warn(f"{config.start} was trained for {differences}", PolicyWarning, 3)
-    return network
+            warnings.warn(f"{config.start} was trained for {differences}", PolicyWarning, 4)
 
 
 class Loop(ABC, Generic[C, L]):
@@ -168,6 +162,10 @@ class Loop(ABC, Generic[C, L]):
         """The network that the run's policy is, and the step it was trained to."""
         return self.player(), self.step
 
+    def policies(self) -> dict[str, tuple[PolicyNetwork, int]]:
+        """The networks that can be played, by the folder for each, and the steps they have seen."""
+        return {"policy": self.policy()}
+
     def compare(self) -> dict[str, float]:
         """At an evaluation: win shares against others than the built-in agents, by name."""
         return {}
@@ -183,15 +181,21 @@ class Loop(ABC, Generic[C, L]):
         """Go on from what `state` gave."""
         self.learner.load_state(tensors, values)
 
+    def start_from(self, network: PolicyNetwork) -> None:
+        """Begin with its weights."""
+        self.learner.network.load_state_dict(network.state_dict())
+
     def after_saving(self) -> None:
         """After a checkpoint: older ones are no longer needed."""
 
     def after_evaluation(self) -> None:
         """What is kept of the outcome, beside the metrics."""
-        self.save_policy("policy", *self.policy())
+        self._save_policies()
 
     def restore(self, resume: bool) -> None:
-        """Go on from the last checkpoint, if a run goes on."""
+        """Go on from the last checkpoint; a new run begins with the weights asked for, if any."""
+        if self.config.start and not resume:
+            self.start_from(load_policy(self.config.start)[0])
         if resume:
             self.step, path = last_resume_file(self.run)
             self._load(path)
@@ -255,7 +259,6 @@ class Loop(ABC, Generic[C, L]):
         return self.step > 0 and self.progress() == 1
 
     def _update(self, bar: Progress) -> None:
-        config = self.config
         start = time.monotonic()
         rules = self.rules_in_turn[self.num_updates % len(self.rules_in_turn)]
         steps, statistics = self.update(rules)
@@ -271,8 +274,8 @@ class Loop(ABC, Generic[C, L]):
         for tracker in self.trackers:
             tracker.log(figures, self.step)
         speed = self.step / (self.minutes * 60)
-        total = config.total_steps
-        if config.max_minutes and self.step:
+        total = self.config.total_steps
+        if self.config.max_minutes and self.step:
             total = round(self.step / self.progress())  # as far as one can tell
         bar.update(
             bar.task_ids[0],
@@ -349,17 +352,18 @@ class Loop(ABC, Generic[C, L]):
         """What the names of figures end in: nothing for a single number of players."""
         return f"_{rules.num_players}p" if len(self.rules_in_turn) > 1 else ""
 
-    def save_policy(self, name: str, network: PolicyNetwork, step: int) -> None:
-        """Write a network, and how it did at its step, to the folder of this name."""
+    def _save_policies(self) -> None:
+        """Write them, each with how it did at its step."""
         evaluations = {row["step"]: runs.shares(row) for row in self.metrics.rows}
-        save_policy(
-            self.run / name,
-            network,
-            self.rules_in_turn,
-            algorithm=self.config.algorithm,
-            step=step,
-            evaluation=evaluations.get(step, {}),
-        )
+        for name, (network, step) in self.policies().items():
+            save_policy(
+                self.run / name,
+                network,
+                self.rules_in_turn,
+                algorithm=self.config.algorithm,
+                step=step,
+                evaluation=evaluations.get(step, {}),
+            )
 
     def _save(self) -> None:
         """Write the policy for others, then all that is needed to go on."""
@@ -373,7 +377,7 @@ class Loop(ABC, Generic[C, L]):
         }
         path = self.run / f"resume-{self.step:012d}{_RESUME}"
         try:
-            self.save_policy("policy", *self.policy())
+            self._save_policies()
             write_atomically(path, safetensors.torch.save(tensors, {"values": json.dumps(values)}))
         except OSError as error:
             raise SplendorError(

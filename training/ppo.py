@@ -22,7 +22,7 @@ from splendor_env.evaluation import play_match
 from training import learner as learning
 from training import loop
 from training.config import PPOConfig, setting
-from training.networks import NETWORKS, NetworkSizes, PolicyNetwork, masked_log_probs
+from training.networks import NETWORKS, NetworkSizes, masked_log_probs
 from training.opponents import Pool
 from training.policy_agent import PolicyAgent
 from training.rollout import Rollout, SelfPlay
@@ -90,9 +90,8 @@ def train(
             good checkpoint.
         SystemExit: After a signal, with status 128 + its number.
     """
-    weights = None if resume else loop.starting_weights(config)
     with loop.held(config, resume, _FIXED) as (run, config):
-        _Run(config, run, resume, weights, on_evaluation).go()
+        _Run(config, run, resume, on_evaluation).go()
     return run
 
 
@@ -100,16 +99,9 @@ class _Run(loop.Loop["Config", "Learner"]):
     """One call of `train`."""
 
     def __init__(
-        self,
-        config: Config,
-        run: Path,
-        resume: bool,
-        weights: PolicyNetwork | None,
-        on_evaluation: loop.OnEvaluation,
+        self, config: Config, run: Path, resume: bool, on_evaluation: loop.OnEvaluation
     ) -> None:
         super().__init__(config, run, Learner(config), on_evaluation)
-        if weights is not None:
-            self.learner.network.load_state_dict(weights.state_dict())
         self.tables = {rules: _Table(config, rules) for rules in self.rules_in_turn}
         reached = loop.last_resume_file(run)[0] if resume else 0
         self.pool = Pool(config, run / "opponents", reached)

@@ -476,7 +476,7 @@ def test_train_resumed_goes_on_from_the_step_with_best_and_average(config, monke
     tensors, values = saved(run)
     [row] = runs.Metrics(run, []).rows
     assert values["best_step"] == row["step"]
-    again = expert_iteration._Run(config, run, True, None, lambda step, shares: None)
+    again = expert_iteration._Run(config, run, True, lambda step, shares: None)
     again.close()
     assert again.step == row["step"] and again.best_step == row["step"]
     restored, others = again.state()
