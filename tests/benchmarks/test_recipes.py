@@ -100,6 +100,9 @@ def test_a_given_policy_takes_the_place_of_ppo(trial, tmp_path, capsys):
     assert training["key"]["training"]["algorithm"] == "expert_iteration"
     assert training["key"]["after"] == load_policy(start)[1]["sha256"][:16]
     assert training["key"]["training"]["max_minutes"] == 0.02
+    folder = tmp_path / "rows.jsonl-policies" / recipes.digest(training["key"])
+    about = load_policy(folder)[1]
+    assert about["step"] == training["value"]["steps"] > 0  # whether the gate took it or not
     assert len(matches) == 5
     untrained, second = (line.split(" | ") for line in capsys.readouterr().out.splitlines()[2:4])
     assert untrained[0] == "| no training" and untrained[-1] == "is it |"
