@@ -246,7 +246,8 @@ def draw(path: Path, tables: Sequence[Mapping[str, Any]], name: str) -> None:
     for place, table in enumerate(tables):
         players, color = table["players"], _COLORS[table["players"]]
         games = np.bincount(table["rounds"]) / len(table["rounds"])
-        number = np.arange(table["rounds"].min(), len(games))
+        longest = int(np.percentile(table["rounds"], 99.9))  # a few go on to the limit
+        number = np.arange(table["rounds"].min(), longest + 1)
         of_rounds.plot(number, games[number], ".-", color=color, label=f"{players} players")
         x = place * (MAX_PLAYERS + 1) + np.arange(players)
         share, low, high = (

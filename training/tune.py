@@ -7,7 +7,6 @@ SQLite file: the same command goes on with it, and several processes may share i
 
 import shlex
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -56,10 +55,6 @@ _NUM_UNPRUNED_TRIALS = 4
 """Trials before the median counts."""
 
 
-class _TimeIsUp(Exception):  # noqa: N818
-    """Ends a trial whose value counts."""
-
-
 def tune(
     config: PPOConfig,
     study_file: Path,
@@ -67,7 +62,6 @@ def tune(
     *,
     train: Train,
     seed: int = 0,
-    minutes: float | None = None,
 ) -> "optuna.Study":
     """Add trials to the study in `study_file`, which is made if there is none.
 
@@ -80,7 +74,6 @@ def tune(
         num_trials: To add to those that the study has.
         train: Trains by one config.
         seed: Of the sampler.
-        minutes: See `objective`.
 
     Raises:
         SplendorError: Optuna is missing; the file is not that of a study, or of one with other
@@ -113,16 +106,14 @@ def tune(
     folder = Path(config.runs_folder) / f"tune-{study_file.stem}"
     config = replace(config, runs_folder=str(folder))
     study.optimize(
-        lambda trial: objective(trial, config, train, minutes),
+        lambda trial: objective(trial, config, train),
         n_trials=num_trials,
         callbacks=[_print_trial],
     )
     return study
 
 
-def objective(
-    trial: "optuna.Trial", config: PPOConfig, train: Train, minutes: float | None = None
-) -> float:
+def objective(trial: "optuna.Trial", config: PPOConfig, train: Train) -> float:
     """Train with sampled settings; the share of the victories against greedy at the end.
 
     The policy behind it is the one in the trial's folder, if `train` saves before it evaluates.
@@ -131,9 +122,8 @@ def objective(
 
     Args:
         trial: Samples, and decides after each evaluation whether to prune.
-        config: What is not sampled.
+        config: What is not sampled; `max_minutes` gives every trial the same time.
         train: Trains by one config.
-        minutes: The trial ends with the first evaluation after so many, and its value counts.
 
     Raises:
         optuna.TrialPruned: The trial lags behind, its training diverged, or the sampled settings
@@ -144,7 +134,6 @@ def objective(
     import optuna
 
     settings = {key: _suggest(trial, key) for key in SPACE}
-    start = time.monotonic()
     win_shares: list[float] = []
 
     def on_evaluation(step: int, evaluation: dict[str, float]) -> None:
@@ -155,8 +144,6 @@ def objective(
         trial.report(win_shares[-1], len(win_shares))
         if trial.should_prune():
             raise optuna.TrialPruned
-        if minutes is not None and time.monotonic() - start > 60 * minutes:
-            raise _TimeIsUp
 
     def prune(error: SplendorError) -> NoReturn:
         print(f"trial {trial.number}: {error}", file=sys.stderr)
@@ -168,8 +155,6 @@ def objective(
         prune(error)
     try:
         train(config, on_evaluation=on_evaluation)
-    except _TimeIsUp:
-        pass
     except DivergedError as error:
         prune(error)
     except SystemExit as error:  # a signal, which the training answers by saving
@@ -243,7 +228,7 @@ def _print_best(study: "optuna.Study", config_file: Path) -> None:
 _EPILOG = """\b
 Examples:
   python -m training.tune configs/quickstart.toml
-  python -m training.tune configs/quickstart.toml --trials 20 --study runs/tune.db --minutes 5
+  python -m training.tune configs/quickstart.toml --trials 20 --set max_minutes=5
   python -m training.tune configs/quickstart.toml --set total_steps=1e6 --set eval_games=1000
 """
 
@@ -264,12 +249,6 @@ def main(
             metavar="FILE",
             help="SQLite file of the study; made, or gone on with. By default NAME.db in the "
             "folder of the runs, where NAME is the config's run_name.",
-        ),
-    ] = None,
-    minutes: Annotated[
-        float | None,
-        typer.Option(
-            metavar="M", min=0, help="End a trial with the first evaluation after M minutes."
         ),
     ] = None,
     seed: Annotated[
@@ -294,9 +273,7 @@ def main(
             raise SplendorError(f"only ppo can be tuned, not algorithm = {config.algorithm!r}")
         if study is None:
             study = Path(config.runs_folder) / f"{config.run_name}.db"
-        _print_best(
-            tune(config, study, trials, train=ppo.train, seed=seed, minutes=minutes), config_file
-        )
+        _print_best(tune(config, study, trials, train=ppo.train, seed=seed), config_file)
     except SplendorError as error:
         print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
         raise typer.Exit(2) from None

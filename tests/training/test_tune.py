@@ -10,7 +10,6 @@ pytest.importorskip("torch")
 from typer.testing import CliRunner
 
 from splendor_env.core.state import SplendorError
-from training import tune as tune_module
 from training.checkpoint import load_policy
 from training.config import DivergedError, PPOConfig
 from training.run import EVALUATION_SEED, Metrics, evaluate
@@ -185,8 +184,8 @@ def test_what_is_no_fault_of_the_settings_stops_the_study(config, study_file, er
     assert states(tune(config, study_file, 1, train=train)) == ["COMPLETE", "FAIL", "COMPLETE"]
 
 
-@pytest.mark.parametrize("minutes", [None, 0.0])
-def test_the_policy_behind_a_trials_value_is_in_its_folder(tmp_path, study_file, minutes):
+@pytest.mark.parametrize("max_minutes", [0, 1e-9])
+def test_the_policy_behind_a_trials_value_is_in_its_folder(tmp_path, study_file, max_minutes):
     """Whether the trial came to its end or its time was up."""
     ppo = pytest.importorskip("training.ppo")
     config = ppo.Config(
@@ -199,12 +198,13 @@ def test_the_policy_behind_a_trials_value_is_in_its_folder(tmp_path, study_file,
         eval_every=1,
         eval_games=6,
         checkpoint_every=10**6,
+        max_minutes=max_minutes,
     )
-    study = tune(config, study_file, 1, train=ppo.train, seed=3, minutes=minutes)
+    study = tune(config, study_file, 1, train=ppo.train, seed=3)
     run = tmp_path / "tune-first" / "trial-000"
     network, about = load_policy(run)
     rows = Metrics(run).rows
-    assert len(rows) == 1 if minutes == 0 else len(rows) > 1
+    assert len(rows) == 1 if max_minutes else len(rows) > 1
     assert study.trials[0].value == rows[-1]["win_share_greedy"]
     assert about["step"] == rows[-1]["step"]
     seed = EVALUATION_SEED + about["step"]
@@ -215,19 +215,6 @@ def test_the_policy_behind_a_trials_value_is_in_its_folder(tmp_path, study_file,
 def test_a_trial_without_evaluation_is_an_error(config, study_file):
     with pytest.raises(SplendorError, match="eval_every"):
         tune(config, study_file, 2, train=FakeTrainer(lambda number, config: []))
-
-
-def test_a_trial_ends_when_its_time_is_up_and_counts(config, study_file, monkeypatch):
-    now = [0.0]
-
-    def curve(number, config):
-        for share in (0.1, 0.2, 0.3, 0.4):
-            now[0] += 50
-            yield share
-
-    monkeypatch.setattr(tune_module.time, "monotonic", lambda: now[0])
-    study = tune(config, study_file, 1, train=FakeTrainer(curve), minutes=2)
-    assert study.trials[0].value == 0.3  # after 150 seconds
 
 
 def test_a_stopped_training_stops_the_study(config, study_file):
@@ -303,5 +290,5 @@ def test_help_shows_examples():
     command = [sys.executable, "-m", "training.tune", "--help"]
     shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert "python -m training.tune configs/quickstart.toml" in shown
-    for option in ("--trials", "--study", "--minutes", "--seed", "--set"):
+    for option in ("--trials", "--study", "--seed", "--set"):
         assert option in shown
