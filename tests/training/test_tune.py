@@ -184,7 +184,7 @@ def test_what_is_no_fault_of_the_settings_stops_the_study(config, study_file, er
     assert states(tune(config, study_file, 1, train=train)) == ["COMPLETE", "FAIL", "COMPLETE"]
 
 
-@pytest.mark.parametrize("max_minutes", [0, 1e-9])
+@pytest.mark.parametrize("max_minutes", [0.0, 1e-9])
 def test_the_policy_behind_a_trials_value_is_in_its_folder(tmp_path, study_file, max_minutes):
     """Whether the trial came to its end or its time was up."""
     ppo = pytest.importorskip("training.ppo")
