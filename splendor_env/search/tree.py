@@ -84,7 +84,7 @@ class Selection(NamedTuple):
     """Weight of the prior in a choice."""
     fpu_reduction: float = 0.1
     """What an action without visits is worth less than its node: first-play urgency."""
-    num_outcomes: int = 8
+    num_outcomes: int = 4
     """Sampled outcomes that an edge may have."""
     widening: float = 1.0
     """An edge with n visits has at most 1 + widening sqrt(n) of them."""
