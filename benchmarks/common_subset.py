@@ -10,8 +10,10 @@ spec `benchmarks.common_subset:SPEC` plays like SPEC without it:
 - A reserve at ten tokens returns the gold that it took.
 - Where that leaves nothing it passes as the networks do: it takes one token and returns the same.
 
-A policy plays the likeliest of the moves that are left, a search searches them alone at its root.
-What either expects of the future is still by the full rules, which it was made for.
+A policy plays the likeliest of the moves that are left, a search searches them alone at its root. A
+search by a network expects nobody to make another one later either, as it is with the public
+networks, which know none. What values and rollouts expect is still by the full rules, which they
+were made for.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,8 +36,9 @@ from splendor_env.core.actions import (
 )
 from splendor_env.core.batch import observe_movers, write_action_mask
 from splendor_env.core.gems import GEM, GOLD, NUM_COLORS, count, total
-from splendor_env.core.state import Phase, Rules, SplendorError, standard
+from splendor_env.core.state import EndReason, Phase, Rules, SplendorError, standard
 from splendor_env.evaluation.match import rules_text
+from splendor_env.search.evaluators import NetworkEvaluator
 from splendor_env.search.lookahead import LookaheadAgent
 from splendor_env.search.mcts import SearchAgent
 
@@ -68,6 +71,49 @@ def write_common(games, rules, allowed, is_full):
         if not allowed[i].any():
             for color in range(NUM_COLORS):
                 allowed[i, TAKE_ONE + color] = count(game.bank, color) > 0
+
+
+@jit
+def forbid(games, rules, logits):
+    """Make what the other rules do not have impossible in `logits` (B, A), for any seat.
+
+    Of what is returned only the gold of a reserve at ten is left, where there is gold.
+    """
+    allowed = np.empty((1, NUM_ACTIONS), np.int8)
+    is_full = np.empty(1, np.bool_)
+    for i in range(games.shape[0]):
+        game = games[i]
+        if game.end_reason != EndReason.RUNNING:
+            continue
+        write_common(games[i : i + 1], rules, allowed, is_full)
+        if game.phase == Phase.RETURN and count(game.tokens[game.player], GOLD) > 0:
+            allowed[:] = 0
+            allowed[0, RETURN + GOLD] = 1
+        if allowed.any():
+            for action in range(NUM_ACTIONS):
+                if not allowed[0, action]:
+                    logits[i, action] = -np.inf
+
+
+class CommonSubsetEvaluator(NetworkEvaluator):
+    """Judges like another evaluator, but expects moves alone that the other rules have too.
+
+    Args:
+        evaluator: Its values and, for these moves, its priors.
+    """
+
+    def __init__(self, evaluator: NetworkEvaluator) -> None:
+        super().__init__(evaluator.evaluate_for, evaluator.batch_size, float(evaluator.temperature))
+        self._evaluator = evaluator
+
+    def judge(
+        self, leaves: np.ndarray, rules_: Rules, observation: np.ndarray, evaluate: Callable
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """See `NetworkEvaluator`."""
+        logits, shares = self._evaluator.judge(leaves, rules_, observation, evaluate)
+        logits = np.array(logits)
+        forbid(leaves, rules_, logits)
+        return logits, shares
 
 
 class CommonSubsetAgent:
@@ -126,6 +172,8 @@ class CommonSubsetAgent:
 def _choice_of(agent: Any) -> Choose:
     """How an agent chooses among some of the legal actions."""
     if isinstance(agent, SearchAgent):
+        if isinstance(agent.search.evaluator, NetworkEvaluator):
+            agent.search.evaluator = CommonSubsetEvaluator(agent.search.evaluator)
         return lambda games, rules, game_id, allowed: (
             agent.search.run(games, rules, game_id, allowed=allowed).action
         )

@@ -680,13 +680,14 @@ class NetworkEvaluator:
                 forest, rules_, selection, plan, start, each, leaves, paths, ends, observation
             )
             logits, shares = map(
-                np.asarray, self._judge(leaves[:rows], observation[:rows], evaluate)
+                np.asarray, self.judge(leaves[:rows], rules_, observation[:rows], evaluate)
             )
             take_back(forest, rules_, each, self.temperature, leaves, paths, ends, logits, shares)
 
-    def _judge(
-        self, leaves: np.ndarray, observation: np.ndarray, evaluate: Callable
+    def judge(
+        self, leaves: np.ndarray, rules_: Rules, observation: np.ndarray, evaluate: Callable
     ) -> tuple[np.ndarray, np.ndarray]:
+        """Logits (B, A) and shares (B, 4) of `leaves` (B,) GAME, by what `evaluate_for` gave."""
         return evaluate(observation)
 
 
@@ -699,7 +700,8 @@ class PositionEvaluator(NetworkEvaluator):
         batch_size, temperature: See `NetworkEvaluator`.
     """
 
-    def _judge(
-        self, leaves: np.ndarray, observation: np.ndarray, evaluate: Callable
+    def judge(
+        self, leaves: np.ndarray, rules_: Rules, observation: np.ndarray, evaluate: Callable
     ) -> tuple[np.ndarray, np.ndarray]:
+        """See `NetworkEvaluator`."""
         return evaluate(leaves)

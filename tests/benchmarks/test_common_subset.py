@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 
-from benchmarks.common_subset import CommonSubsetAgent
+from benchmarks.common_subset import CommonSubsetAgent, CommonSubsetEvaluator
 from splendor_env import Game, standard
 from splendor_env.agents import make_agent
 from splendor_env.core.actions import ACTION_NAMES, NUM_ACTIONS
 from splendor_env.core.state import Phase, SplendorError
 from splendor_env.evaluation import play_match
 from splendor_env.evaluation.arena import one_against_rest, play_games
+from splendor_env.search.evaluators import NetworkEvaluator
 
 pytest.importorskip("onnxruntime")
 
@@ -130,12 +131,49 @@ def test_every_kind_of_agent_is_kept(spec):
     assert len(ask(agent, nine).split()) == 2  # a single token
 
 
+def test_a_search_expects_nobody_to_make_another_move_later():
+    """For the other seat too, with nine tokens each: a wish for two is not expected."""
+    nine = {"tokens": {"W": 3, "U": 2, "G": 2, "R": 2}}
+    ten = {"tokens": {"W": 2, "U": 2, "G": 2, "R": 2, "K": 2}}
+    wishes = Wishing("take U K", "take K", "return W", "return gold")
+    playing = Game.from_dict({"seats": [nine, {}]})
+    resting = Game.from_dict({"seats": [ten, {}]})
+    resting.push("reserve 1-1")
+    over = playing.games.copy()
+    over["end_reason"] = 1
+    leaves = np.concatenate((playing.games, resting.games, over))
+    observation = np.zeros((3, playing.observe(seat=0).size), np.float32)
+    inner = NetworkEvaluator(lambda rules: wishes.evaluate, 4, 1.5)
+    evaluator = CommonSubsetEvaluator(inner)
+    logits, shares = evaluator.judge(leaves, standard(2), observation, wishes.evaluate)
+    wished, _ = wishes.evaluate(observation)
+    names = [
+        {ACTION_NAMES[action] for action in np.flatnonzero(np.isfinite(row))} for row in logits
+    ]
+    assert "take K" in names[0]
+    assert "reserve 1-1" in names[0]
+    assert not names[0] & {"take U K", "take W U G", "take K K", "return W"}
+    assert names[1] == {"return gold"}
+    assert names[2] == set(ACTION_NAMES)
+    assert (logits[np.isfinite(logits)] == wished[np.isfinite(logits)]).all()
+    assert (shares == 0.25).all()
+    assert (evaluator.batch_size, evaluator.temperature) == (4, 1.5)
+
+
+def test_a_kept_search_judges_by_the_common_rules():
+    for spec in ("mcts:sims=8,eval=pretrained", "mcts:sims=8"):
+        agent = kept(spec)
+        is_kept = isinstance(agent._agent.search.evaluator, CommonSubsetEvaluator)
+        assert is_kept == ("eval" in spec)
+
+
 @SPECS
 @pytest.mark.parametrize("num_players", [2, 4])
 def test_no_turn_of_its_games_returns_anything_else(spec, num_players):
     rules = standard(num_players)
     agent, greedy = kept(spec), make_agent("greedy")
-    games = play_games((agent, greedy), one_against_rest(rules, 8), rules, seed=4)
+    num_deals = 40 if spec == "pretrained" else 8  # it hardly reserves at ten
+    games = play_games((agent, greedy), one_against_rest(rules, num_deals), rules, seed=4)
     assert (games.results["offender"] == -1).all()
     num_returns = 0
     for seats, deal, actions in zip(
