@@ -123,7 +123,8 @@ class CommonSubsetAgent:
         name: That of the agent, with the addition `in the common subset`.
 
     Args:
-        agent: A policy, a look-ahead or a search; it is told the same `game_id`.
+        agent: A policy, a look-ahead or a search; it is told the same `game_id`. The evaluator of a
+            search by a network is replaced by one that expects the common subset.
 
     Raises:
         SplendorError: Another kind of agent, which has no second choice to ask for.
@@ -132,6 +133,8 @@ class CommonSubsetAgent:
     def __init__(self, agent: Agent) -> None:
         self.name = f"{agent.name} in the common subset"
         self._agent = agent
+        if isinstance(agent, SearchAgent) and isinstance(agent.search.evaluator, NetworkEvaluator):
+            agent.search.evaluator = CommonSubsetEvaluator(agent.search.evaluator)
         self._choose = _choice_of(agent)
         self._to_return: dict[int, int] = {}  # by game_id: colour that goes back in this turn
 
@@ -172,8 +175,6 @@ class CommonSubsetAgent:
 def _choice_of(agent: Any) -> Choose:
     """How an agent chooses among some of the legal actions."""
     if isinstance(agent, SearchAgent):
-        if isinstance(agent.search.evaluator, NetworkEvaluator):
-            agent.search.evaluator = CommonSubsetEvaluator(agent.search.evaluator)
         return lambda games, rules, game_id, allowed: (
             agent.search.run(games, rules, game_id, allowed=allowed).action
         )

@@ -132,17 +132,18 @@ def test_every_kind_of_agent_is_kept(spec):
 
 
 def test_a_search_expects_nobody_to_make_another_move_later():
-    """For the other seat too, with nine tokens each: a wish for two is not expected."""
+    """Whichever seat it is; a game that is over keeps what was said of it."""
     nine = {"tokens": {"W": 3, "U": 2, "G": 2, "R": 2}}
     ten = {"tokens": {"W": 2, "U": 2, "G": 2, "R": 2, "K": 2}}
     wishes = Wishing("take U K", "take K", "return W", "return gold")
     playing = Game.from_dict({"seats": [nine, {}]})
+    other = Game.from_dict({"seats": [{}, nine], "player": 1})
     resting = Game.from_dict({"seats": [ten, {}]})
     resting.push("reserve 1-1")
     over = playing.games.copy()
     over["end_reason"] = 1
-    leaves = np.concatenate((playing.games, resting.games, over))
-    observation = np.zeros((3, playing.observe(seat=0).size), np.float32)
+    leaves = np.concatenate((playing.games, resting.games, over, other.games))
+    observation = np.zeros((4, playing.observe(seat=0).size), np.float32)
     inner = NetworkEvaluator(lambda rules: wishes.evaluate, 4, 1.5)
     evaluator = CommonSubsetEvaluator(inner)
     logits, shares = evaluator.judge(leaves, standard(2), observation, wishes.evaluate)
@@ -155,6 +156,7 @@ def test_a_search_expects_nobody_to_make_another_move_later():
     assert not names[0] & {"take U K", "take W U G", "take K K", "return W"}
     assert names[1] == {"return gold"}
     assert names[2] == set(ACTION_NAMES)
+    assert names[3] == names[0]
     assert (logits[np.isfinite(logits)] == wished[np.isfinite(logits)]).all()
     assert (shares == 0.25).all()
     assert (evaluator.batch_size, evaluator.temperature) == (4, 1.5)
