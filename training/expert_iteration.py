@@ -60,7 +60,7 @@ class Config(loop.LoopConfig):
     first_simulations: int = setting(200, 2, 10_000)  # then a search, of so many simulations,
     num_simulations: int = setting(200, 2, 10_000)  # which grow to so many at total_steps
     fast_simulations: int = setting(16, 2, 10_000)  # of one that is not
-    full_share: float = setting(1.0, 0.01, 1)  # part of the decisions that is taught
+    full_share: float = setting(1.0, 0.01, 1)  # part of the decisions that teaches the policy
     temperature: float = setting(2.0, 0.01, 100)  # of the policy as the search's prior
     gumbel_scale: float = setting(0.5, 0, 10)  # of the noise by which the search explores
 
@@ -397,11 +397,14 @@ class Learner(learning.Learner[Config]):
         entropy = -(probs * log_probs).sum(1).mean()
         best = torch.from_numpy(lessons.best).long()
         if config.policy_target == "best":
-            policy_loss = -log_probs.gather(1, best[:, None]).mean()
+            policy_losses = -log_probs.gather(1, best[:, None])[:, 0]
         elif config.policy_target == "improved":
-            policy_loss = -(target.exp() * log_probs).sum(1).mean()
+            policy_losses = -(target.exp() * log_probs).sum(1)
         else:
-            policy_loss = -(probs * target).sum(1).mean() - entropy
+            policy_losses = (probs * (log_probs - target)).sum(1)
+        is_full = torch.from_numpy(lessons.is_full).float()
+        num_full = is_full.sum().clamp(min=1)
+        policy_loss = (is_full * policy_losses).sum() / num_full
         value_target = torch.from_numpy(lessons.value)
         value_loss = -(value_target * value_logits.log_softmax(1)).sum(1).mean()
         guess = self.modules["auxiliary"](value.float())
@@ -409,8 +412,8 @@ class Learner(learning.Learner[Config]):
         aux_loss = (guess - torch.from_numpy(truth)).square().sum(1).mean()
         loss = policy_loss + config.vf_coef * value_loss + config.aux_coef * aux_loss
         with torch.no_grad():
-            target_entropy = -(target.exp() * target).sum(1).mean()
-            agreement = (log_probs.argmax(1) == best).float().mean()
+            target_entropy = -(is_full * (target.exp() * target).sum(1)).sum() / num_full
+            agreement = (is_full * (log_probs.argmax(1) == best)).sum() / num_full
             statistics = torch.stack(
                 (policy_loss, value_loss, entropy, target_entropy, agreement, aux_loss)
             )

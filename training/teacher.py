@@ -42,6 +42,8 @@ class Lessons(NamedTuple):
     """(D, 4) float32, prestige points in the end by seat as seen; 0 for absent seats."""
     rounds: np.ndarray
     """(D,) float32, rounds still played."""
+    is_full: np.ndarray
+    """(D,) bool, whether the full teacher decided: the policy is learned from those alone."""
 
 
 def no_lessons(number: int) -> Lessons:
@@ -53,6 +55,7 @@ def no_lessons(number: int) -> Lessons:
         value=np.zeros((number, MAX_PLAYERS), np.float32),
         points=np.zeros((number, MAX_PLAYERS), np.float32),
         rounds=np.zeros(number, np.float32),
+        is_full=np.zeros(number, np.bool_),
     )
 
 
@@ -214,7 +217,7 @@ class TaughtGames:
         self._best = np.zeros(shape, np.int8)
         self._value = np.zeros((*shape, MAX_PLAYERS), np.float32)
         self._player = np.zeros(shape, np.int8)
-        self._is_taught = np.zeros(shape, np.bool_)
+        self._is_full = np.zeros(shape, np.bool_)
 
     def play(
         self,
@@ -227,9 +230,9 @@ class TaughtGames:
     ) -> Lessons:
         """Make decisions in every game; the lessons of those games that end meanwhile.
 
-        A part of the decisions, drawn by chance, is made by `full`, and only those are lessons; the
-        others only play on (playout-cap randomisation: Wu 2019, "Accelerating Self-Play Learning in
-        Go").
+        A part of the decisions, drawn by chance, is made by `full`, and only those teach the
+        policy; the others play on, and with them there are several times as many games to learn the
+        value from (playout-cap randomisation: Wu 2019, "Accelerating Self-Play Learning in Go").
 
         Args:
             full, fast: Who decides.
@@ -249,7 +252,7 @@ class TaughtGames:
             return no_lessons(0)
         return Lessons(*map(np.concatenate, zip(*lessons, strict=True)))
 
-    def _decide(self, teacher: Teacher, rows: np.ndarray, is_taught: bool) -> None:
+    def _decide(self, teacher: Teacher, rows: np.ndarray, is_full: bool) -> None:
         """Ask about these games (b,), and remember the answers."""
         if len(rows) == 0:
             return
@@ -261,7 +264,7 @@ class TaughtGames:
         self._best[place] = taught.best
         self._value[place] = taught.value
         self._player[place] = games["player"]
-        self._is_taught[place] = is_taught
+        self._is_full[place] = is_full
         self._action[rows] = taught.action
 
     def _step(self) -> np.ndarray:
@@ -298,13 +301,12 @@ class TaughtGames:
         points = np.zeros((number, MAX_PLAYERS), np.float32)
         points[:, :num_players] = end["points"][seat]
         games = self._games[place]
-        lessons = Lessons(
+        return Lessons(
             games=games,
             log_policy=self._log_policy[place],
             best=self._best[place],
             value=value[:, 0],
             points=points,
             rounds=(end["rounds"] - games["rounds"]).astype(np.float32),
+            is_full=self._is_full[place],
         )
-        is_taught = self._is_taught[place]
-        return Lessons(*(part[is_taught] for part in lessons))

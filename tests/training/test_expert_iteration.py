@@ -183,6 +183,7 @@ def lessons_of(rules, number=20):
     lessons.value[:, :count] = generator.dirichlet(np.ones(count), number)
     lessons.points[:, :count] = generator.integers(20, size=(number, count))
     lessons.rounds[:] = generator.integers(30, size=number)
+    lessons.is_full[:] = generator.random(number) < 0.6
     return lessons
 
 
@@ -205,7 +206,8 @@ def test_reverse_divergence_vanishes_with_its_gradient_at_the_networks_own_polic
         assert gradient.abs().max() < 1e-5
     loss, _ = learner._loss(lessons, rules)
     probs = np.exp(own)
-    expected = (probs * (own - lessons.log_policy.astype(np.float32))).sum(1).mean()
+    divergence = (probs * (own - lessons.log_policy.astype(np.float32))).sum(1)
+    expected = divergence[lessons.is_full].mean()
     assert loss.item() == pytest.approx(expected, rel=1e-4) and expected > 0.1
     gradients = torch.autograd.grad(loss, learner.parameters)
     assert max(gradient.abs().max() for gradient in gradients) > 1e-3
@@ -219,22 +221,34 @@ def test_loss_is_that_of_the_written_out_cross_entropies(config, num_players, ta
     lessons = lessons_of(rules)
     loss, statistics = learner._loss(lessons, rules)
     log_probs, log_shares = outputs(learner, lessons, rules)
+    is_full = lessons.is_full
+    assert 0 < is_full.sum() < len(is_full)
     targets = np.exp(lessons.log_policy.astype(np.float64))
     row = np.arange(len(targets))
-    policy_loss = -log_probs[row, lessons.best].mean()
+    policy_loss = -log_probs[row, lessons.best][is_full].mean()
     if target == "improved":
-        policy_loss = -(targets * log_probs).sum(1).mean()
+        policy_loss = -(targets * log_probs).sum(1)[is_full].mean()
     value_loss = -(lessons.value * log_shares)[:, :num_players].sum(1).mean()
     assert loss.item() == pytest.approx(policy_loss + 0.5 * value_loss, rel=1e-4)
     expected = {
         "policy_loss": policy_loss,
         "value_loss": value_loss,
         "entropy": -(np.exp(log_probs) * log_probs).sum(1).mean(),
-        "target_entropy": -(targets * lessons.log_policy).sum(1).mean(),
-        "agreement": (log_probs.argmax(1) == lessons.best).mean(),
+        "target_entropy": -(targets * lessons.log_policy).sum(1)[is_full].mean(),
+        "agreement": (log_probs.argmax(1) == lessons.best)[is_full].mean(),
     }
     found = dict(zip(expert_iteration._STATISTICS, statistics.tolist(), strict=True))
     assert {key: found[key] for key in expected} == pytest.approx(expected, rel=1e-3)
+
+
+@pytest.mark.parametrize("target", ["best", "improved", "reverse"])
+def test_loss_without_a_full_decision_is_that_of_the_value_alone(config, target):
+    learner = Learner(replace(config, policy_target=target, vf_coef=1.0, aux_coef=0.0))
+    lessons = lessons_of(standard(2))
+    none = lessons._replace(is_full=np.zeros_like(lessons.is_full))
+    loss, statistics = learner._loss(none, standard(2))
+    found = dict(zip(expert_iteration._STATISTICS, statistics.tolist(), strict=True))
+    assert found["policy_loss"] == 0 and loss.item() == pytest.approx(found["value_loss"])
 
 
 @pytest.mark.parametrize("num_layers", [0, 1])

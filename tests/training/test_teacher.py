@@ -175,20 +175,25 @@ def test_lessons_come_only_when_a_game_is_over():
     assert numbers[0] == 0 and any(numbers)
 
 
-@pytest.mark.parametrize("share", [0.0, 0.3])
-def test_only_the_decisions_of_the_full_teacher_are_lessons(share):
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+def test_lessons_say_whether_the_full_teacher_has_decided(share):
     full, fast = RandomTeacher(1), RandomTeacher(2)
     games = TaughtGames(short(2), 8, 5)
     lessons = games.play(full, fast, 120, full_share=share, td_lambda=1.0)
-    asked = {game.tobytes() for positions, _ in full.trace for game in positions}
-    played = {game.tobytes() for positions, _ in fast.trace for game in positions}
-    assert len(asked) + len(played) == 8 * 120  # each decision is made by one of them
-    assert len(asked) == pytest.approx(share * 960, abs=60)
-    assert {game.tobytes() for game in lessons.games} <= asked
-    if share:
-        assert len(lessons.games) == pytest.approx(share * 960, rel=0.4)
-        shares = [1.0, 0.5, 0.0]
-        assert np.isin(lessons.value[:, :2], shares).all() and (lessons.value[:, 2:] == 0).all()
+    said = {}
+    for is_full, teacher in ((True, full), (False, fast)):
+        for positions, taught in teacher.trace:
+            for row, game in enumerate(positions):
+                said[game.tobytes()] = is_full, taught.best[row], taught.log_policy[row]
+    assert len(said) == 8 * 120  # each decision is made by one of them
+    assert sum(is_full for is_full, *_ in said.values()) == pytest.approx(share * 960, abs=60)
+    assert len(lessons.games) > 480
+    for row, game in enumerate(lessons.games):
+        is_full, best, log_policy = said[game.tobytes()]
+        assert lessons.is_full[row] == is_full and lessons.best[row] == best
+        assert (lessons.log_policy[row] == log_policy).all()
+    shares = [1.0, 0.5, 0.0]
+    assert np.isin(lessons.value[:, :2], shares).all() and (lessons.value[:, 2:] == 0).all()
 
 
 def test_of_a_game_longer_than_the_memory_the_last_decisions_are_lessons(monkeypatch):
