@@ -45,7 +45,7 @@ from training.teacher import (
 
 @dataclass(frozen=True)
 class Config(loop.LoopConfig):
-    """Expert iteration on `Batch` and `splendor_env.search`. A step is one decision taught.
+    """Expert iteration on `Batch` and `splendor_env.search`. A step is one decision learned from.
 
     Raises:
         SplendorError: A value of the wrong type or out of its range.
@@ -59,8 +59,8 @@ class Config(loop.LoopConfig):
     lookahead_share: float = setting(0.0, 0, 1)  # part of total_steps taught one step ahead
     first_simulations: int = setting(200, 2, 10_000)  # then a search, of so many simulations,
     num_simulations: int = setting(200, 2, 10_000)  # which grow to so many at total_steps
-    fast_simulations: int = setting(16, 2, 10_000)  # of one that is not
     full_share: float = setting(1.0, 0.01, 1)  # part of the decisions that teaches the policy
+    fast_simulations: int = setting(16, 2, 10_000)  # of the search for each of the others
     temperature: float = setting(2.0, 0.01, 100)  # of the policy as the search's prior
     gumbel_scale: float = setting(0.5, 0, 10)  # of the noise by which the search explores
 
